@@ -17,20 +17,13 @@
 //! an instruction raises.
 
 mod call_lock;
-mod filtered;
-mod gadgets;
 mod hijack;
-mod map;
 mod remote_call;
 mod restart;
 mod safe_point;
 mod scratch;
-mod signal_frame;
-mod stub;
 mod target;
 mod unwind;
-mod wait;
-mod xstate;
 
 pub use remote_call::{CallResult, MemoryFile, RemoteCall};
 pub use safe_point::{CriticalCode, has_filters, prepare_detach, stop};

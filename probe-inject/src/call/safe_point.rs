@@ -23,11 +23,11 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::hijack::MAX_FRAME_BYTES;
 use super::restart::{
     ERESTART_RESTARTBLOCK, has_just_ended, is_restarted, may_wait_for_futex, rank, to_resume, waits_for_lock,
     with_eintr,
 };
-use super::signal_frame::MAX_FRAME_BYTES;
 use super::unwind::Backtrace;
 use crate::process::{
     Activity, Filters, Mapping, Memory, RESTART_SYSCALL, RT_SIGRETURN, Registers, SkipReason, TaskStatus,

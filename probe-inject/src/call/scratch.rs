@@ -1,12 +1,27 @@
 //! The memory for calls in a process: one region, which the first call maps and which stays.
 //!
+//! ```text
+//! 0x0000  code: a mark, the restorer, a lone system call, the stub     read, execute
+//! 0x1000  words, see below; at 0x1100 a path; at 0x1200 a text         read, write
+//! 0x3000  the stack, to the end                                        read, write
+//! ```
 //! A region is recognised by its code. A region whose word [`BUSY`] is set is left alone: its
 //! caller may have died, and the call may still run. The stub clears the word when the call ends.
 //! The next caller waits for that: the loader may be halfway through loading an object.
+//!
+//! The stub gets the address of the words in `rdi`. It switches to its own stack. If asked to, it
+//! makes a file in memory and waits until that is filled. It calls one function, copies a text that
+//! explains a result of 0, and returns to the restorer. It works at any address. Its first store
+//! tells that it runs, and its last two that the call has ended and that the memory is free.
 
+// Safety: relies on the bytes between two labels, which are constants.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::arch::global_asm;
 use std::ops::Range;
+use std::ptr;
+use std::slice;
 
-use super::stub::{BEGUN, BUSY, DONE, Entries, PAGE_BYTES, REGION_BYTES, stub_code};
 use crate::process::{Mapping, Memory};
 
 /// The most regions with calls that have not ended.
@@ -104,6 +119,181 @@ impl Region {
     }
 }
 
+pub const PAGE_BYTES: u64 = 0x1000;
+/// The bytes of the whole memory.
+pub const REGION_BYTES: u64 = 0x43000;
+/// Offsets in the memory: of the words, and of some of them.
+pub const WORDS: u64 = PAGE_BYTES;
+pub const BUSY: u64 = WORDS;
+pub const DONE: u64 = WORDS + 0x08;
+pub const RESULT: u64 = WORDS + 0x10;
+/// The descriptor of the file in memory plus one, or a negative error number.
+pub const FILE: u64 = WORDS + 0x18;
+/// Tells that the file is filled.
+pub const FILLED: u64 = WORDS + 0x20;
+/// Tells that the stub has begun.
+pub const BEGUN: u64 = WORDS + 0x58;
+/// The file's name, its path, and a text. Their bytes include the terminator.
+pub const NAME: u64 = WORDS + 0x80;
+pub const NAME_BYTES: usize = 0x80;
+pub const PATH: u64 = WORDS + 0x100;
+pub const PATH_BYTES: usize = 0x100;
+pub const TEXT: u64 = WORDS + 0x200;
+pub const TEXT_BYTES: usize = 0x1000;
+
+/// The words that the caller fills in, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CallWords {
+    /// The thread that makes the call, once it is hijacked.
+    pub busy: u64,
+    /// Whether the stub makes a file, and waits until it is filled.
+    pub wants_file: bool,
+    /// The function.
+    pub function: u64,
+    /// Its arguments.
+    pub arguments: [u64; 3],
+    /// A function that explains a result of 0 by a text; 0 for none.
+    pub explains: u64,
+}
+
+impl CallWords {
+    /// Returns the words as bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        /// As at a program's start: all exceptions of floating point masked, rounding to nearest.
+        const MXCSR: u64 = 0x1f80;
+        const MILLISECOND_NS: u64 = 1_000_000;
+        let [first, second, third] = self.arguments;
+        let wants = u64::from(self.wants_file);
+        let words = [
+            self.busy, 0, 0, 0, 0, wants, self.function, first, second, third, self.explains, 0, MXCSR, 0, 0,
+            MILLISECOND_NS,
+        ];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+global_asm!(
+    ".pushsection .rodata",
+    ".hidden probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
+    ".global probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
+    ".p2align 4",
+    "probe_inject_code:",
+    ".ascii \"probe-inject v1\\0\"",
+    "probe_inject_restorer:",
+    "mov rax, 15",
+    "syscall",
+    ".p2align 4, 0xcc",
+    "probe_inject_call:",
+    "syscall",
+    "ret",
+    ".p2align 4, 0xcc",
+    "probe_inject_stub:",
+    "mov qword ptr [rdi + 0x58], 1",
+    "mov rbx, rdi",
+    "mov rbp, rsp",
+    "lea rsp, [rbx + {stack}]",
+    "cld",
+    "fninit",
+    "ldmxcsr [rbx + 0x60]",
+    "xor r12d, r12d",
+    "cmp qword ptr [rbx + 0x28], 0",
+    "je 3f",
+    // `memfd_create`, closed on `exec`.
+    "mov eax, 319",
+    "lea rdi, [rbx + 0x80]",
+    "mov esi, 1",
+    "syscall",
+    "test rax, rax",
+    "js 7f",
+    "lea r12, [rax + 1]",
+    "mov [rbx + 0x18], r12",
+    // Waits for a second at most, since the caller may have died.
+    "mov r13d, 1000",
+    "2: cmp qword ptr [rbx + 0x20], 0",
+    "jne 3f",
+    "mov eax, 35",
+    "lea rdi, [rbx + 0x70]",
+    "xor esi, esi",
+    "syscall",
+    "dec r13d",
+    "jnz 2b",
+    "mov qword ptr [rbx + 0x18], {late}",
+    "jmp 5f",
+    "3: mov rdi, [rbx + 0x38]",
+    "mov rsi, [rbx + 0x40]",
+    "mov rdx, [rbx + 0x48]",
+    "xor eax, eax",
+    "call [rbx + 0x30]",
+    "mov [rbx + 0x10], rax",
+    "test rax, rax",
+    "jnz 5f",
+    "cmp qword ptr [rbx + 0x50], 0",
+    "je 5f",
+    "call [rbx + 0x50]",
+    "test rax, rax",
+    "jz 5f",
+    "mov rsi, rax",
+    "lea rdi, [rbx + 0x200]",
+    "mov ecx, {text}",
+    "4: lodsb",
+    "stosb",
+    "test al, al",
+    "jz 5f",
+    "dec ecx",
+    "jnz 4b",
+    "mov byte ptr [rdi], 0",
+    "5: test r12, r12",
+    "jz 6f",
+    "mov eax, 3",
+    "lea rdi, [r12 - 1]",
+    "syscall",
+    "6: mov rsp, rbp",
+    "mov qword ptr [rbx + 0x08], 1",
+    "mov qword ptr [rbx], 0",
+    "ret",
+    "7: mov [rbx + 0x18], rax",
+    "jmp 6b",
+    "probe_inject_end:",
+    ".popsection",
+    stack = const REGION_BYTES - WORDS - 64,
+    text = const TEXT_BYTES - 1,
+    late = const -libc::ETIMEDOUT,
+);
+
+unsafe extern "C" {
+    static probe_inject_code: u8;
+    static probe_inject_restorer: u8;
+    static probe_inject_call: u8;
+    static probe_inject_stub: u8;
+    static probe_inject_end: u8;
+}
+
+/// Offsets in the code, or addresses of it in a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entries {
+    /// `rt_sigreturn`.
+    pub restorer: u64,
+    /// `syscall; ret`.
+    pub syscall: u64,
+    /// The stub.
+    pub stub: u64,
+}
+
+/// Returns the code, and the offsets of its entries.
+pub fn stub_code() -> (&'static [u8], Entries) {
+    let begin = &raw const probe_inject_code;
+    let from = |place: *const u8| place.addr() - begin.addr();
+    let length = from(&raw const probe_inject_end);
+    // SAFETY: both labels are of one section, the second one behind the first.
+    let bytes = unsafe { slice::from_raw_parts(ptr::from_ref(&*begin), length) };
+    let entries = Entries {
+        restorer: from(&raw const probe_inject_restorer) as u64,
+        syscall: from(&raw const probe_inject_call) as u64,
+        stub: from(&raw const probe_inject_stub) as u64,
+    };
+    (bytes, entries)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +320,30 @@ mod tests {
         assert_eq!(choose_address(&maps), Some(middle & !0xfff));
         assert_eq!(choose_address(&maps[1..3]), None);
         assert_eq!(choose_address(&maps[..1]), None);
+    }
+
+    #[test]
+    fn the_code_fits_into_its_page_and_begins_with_its_mark() {
+        let (bytes, entries) = stub_code();
+        assert!(bytes.len() < usize::try_from(PAGE_BYTES).unwrap());
+        assert!(bytes.starts_with(b"probe-inject v1\0"));
+        let at = |place: u64| &bytes[usize::try_from(place).unwrap()..];
+        // The bytes by which debuggers know the frame of a signal.
+        assert!(at(entries.restorer).starts_with(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"));
+        assert!(at(entries.syscall).starts_with(b"\x0f\x05\xc3"));
+        assert!(bytes.windows(4).any(|it| it == [0x48, 0x89, 0x43, 0x18]), "an error is told as it is");
+    }
+
+    #[test]
+    fn words_stand_where_the_stub_reads_them() {
+        let words = CallWords { busy: 1, wants_file: true, function: 2, arguments: [3, 4, 5], explains: 6 };
+        let bytes = words.bytes();
+        let at = |place: usize| u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
+        assert_eq!([0, 0x28, 0x30, 0x38, 0x40, 0x48, 0x50].map(at), [1, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(
+            [0x08, 0x10, 0x18, 0x20, 0x58, 0x60, 0x70, 0x78].map(at),
+            [0, 0, 0, 0, 0, 0x1f80, 0, 1_000_000]
+        );
+        assert_eq!(bytes.len() as u64, NAME - WORDS);
     }
 }

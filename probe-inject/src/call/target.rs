@@ -8,20 +8,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::call_lock::CallLock;
-use super::gadgets::Gadgets;
-use super::hijack::hijack;
-use super::map::{MAP_FLAGS, READ_EXECUTE, READ_WRITE};
+use super::hijack::{Gadgets, hijack};
 use super::remote_call::{CallResult, RemoteCall};
 use super::restart::{Rank, rank};
 use super::safe_point::{
-    CriticalCode, IN_TIMED_CALL, IN_UNKNOWN_CALL, Inspector, is_momentary, is_permanent,
+    CriticalCode, IN_TIMED_CALL, IN_UNKNOWN_CALL, Inspector, is_momentary, is_permanent, prepare_detach, stop,
 };
-use super::scratch::{Region, Regions, choose_address};
-use super::stub::{CallWords, NAME, PAGE_BYTES, PATH, REGION_BYTES, TEXT, TEXT_BYTES, WORDS, stub_code};
+use super::scratch::{
+    CallWords, NAME, PAGE_BYTES, PATH, REGION_BYTES, Region, Regions, TEXT, TEXT_BYTES, WORDS,
+    choose_address, stub_code,
+};
 use crate::error::InjectError;
 use crate::process::{
-    Filters, Mapping, Memory, Registers, SkipReason, TaskStatus, activity, check_access, maps, threads,
-    with_seized,
+    Filters, Mapping, Memory, Registers, SkipReason, TaskStatus, TraceeState, activity, check_access, maps,
+    none_ever_kills, threads, with_seized,
 };
 
 /// The default time to look for a suitable thread, and for a call to end.
@@ -33,12 +33,16 @@ const ACCESS_TIMEOUT: Duration = Duration::from_millis(100);
 /// The time between two polls for the end of a call.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_micros(200);
 /// The time between two rounds over all threads.
-pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// The time for which threads in timed system calls are left alone, since others may be suitable.
 const UNTIMED_ONLY_PERIOD: Duration = Duration::from_millis(200);
 /// The time for a timed system call to end. It doubles with each round, for so many rounds.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(100);
 const MAX_DOUBLINGS: u32 = 6;
+/// Protections of memory, and `MAP_PRIVATE`, `MAP_ANONYMOUS` and `MAP_FIXED_NOREPLACE`.
+const READ_WRITE: u64 = 3;
+const READ_EXECUTE: u64 = 5;
+const MAP_FLAGS: u64 = 0x2 | 0x20 | 0x10_0000;
 /// The most threads in an error.
 const MAX_LINES: usize = 8;
 
@@ -185,6 +189,62 @@ impl Process {
         self.wait(base, thread, call.file)
     }
 
+    /// Maps zeroed memory at a free address, until [`unmap`](Self::unmap). The process can write to
+    /// data, but not to code. [`Memory::write`](crate::Memory::write) can write to both.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call).
+    pub fn map(&mut self, at: u64, length: u64, is_code: bool) -> Result<(), InjectError> {
+        let protection = if is_code { READ_EXECUTE } else { READ_WRITE };
+        let is_new = |it: &Mapping| {
+            it.start <= at && at + length <= it.end && it.is_executable == is_code && it.is_anonymous()
+        };
+        self.map_call(libc::SYS_mmap, [at, length, protection, MAP_FLAGS, u64::MAX, 0], |maps| {
+            maps.iter().any(is_new)
+        })
+    }
+
+    /// Unmaps memory that [`map`](Self::map) has mapped, and that nothing uses any more.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call).
+    pub fn unmap(&mut self, at: u64, length: u64) -> Result<(), InjectError> {
+        let is_gone = |maps: &[Mapping]| !maps.iter().any(|it| it.start < at + length && at < it.end);
+        self.map_call(libc::SYS_munmap, [at, length, 0, 0, 0, 0], is_gone)
+    }
+
+    /// Checks that no thread has a filter of system calls (seccomp) that may end the program for
+    /// any call. A library that a call loads may make new calls on any thread. A filter that
+    /// refuses calls with an error does not end the program. Each thread that has a filter stops
+    /// for 0.1 ms.
+    ///
+    /// # Errors
+    /// [`InjectError::Unable`] if there is such a filter, or if this process may not read filters:
+    /// only root may (`CAP_SYS_ADMIN`).
+    pub fn check_filters(&mut self) -> Result<(), InjectError> {
+        for id in threads(self.pid) {
+            if !TaskStatus::of_thread(self.pid, id).is_some_and(|it| it.is_filtered) {
+                continue;
+            }
+            let pid = self.pid;
+            let unable = |why: &str| InjectError::Unable {
+                pid,
+                problem: format!("has a filter of system calls (seccomp) on thread {id}, {why}"),
+            };
+            let Some(read) = self.read_filters(id)? else { continue };
+            let filters = read.map_err(|why| unable(&why))?;
+            if !self.harmless_filters.contains(&filters) {
+                if !none_ever_kills(&filters) {
+                    return Err(unable(
+                        "which might end the program when that makes a call it did not make before",
+                    ));
+                }
+                self.harmless_filters.push(filters);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the memory for calls, which the first one maps.
     fn region(&mut self, critical: &CriticalCode) -> Result<Region, InjectError> {
         self.wait_for_orphan()?;
@@ -215,7 +275,7 @@ impl Process {
         Ok(Region { base, is_executable: true })
     }
 
-    pub(super) fn gadgets(&mut self, maps: &[Mapping]) -> Result<Gadgets, InjectError> {
+    fn gadgets(&mut self, maps: &[Mapping]) -> Result<Gadgets, InjectError> {
         if self.gadgets.is_none() {
             self.gadgets = Gadgets::find(&self.memory, maps);
         }
@@ -229,7 +289,7 @@ impl Process {
     }
 
     /// Makes a system call there, and waits until the mappings show its effect.
-    pub(super) fn syscall(
+    fn syscall(
         &mut self,
         number: i64,
         arguments: [u64; 6],
@@ -257,6 +317,19 @@ impl Process {
             thread::sleep(POLL_INTERVAL);
         }
         Ok(())
+    }
+
+    fn map_call(
+        &mut self,
+        number: i64,
+        arguments: [u64; 6],
+        is_done: impl Fn(&[Mapping]) -> bool,
+    ) -> Result<(), InjectError> {
+        let maps = self.maps()?;
+        let gadgets = self.gadgets(&maps)?;
+        let regions = Regions::find(&self.memory, &maps);
+        // The call itself takes no lock.
+        self.syscall(number, arguments, gadgets, &CriticalCode::default(), &regions.all, is_done)
     }
 
     /// Hijacks the first suitable thread, and returns it. See [`hijack`].
@@ -345,6 +418,42 @@ impl Process {
         }
         ranked.sort_unstable();
         (ranked, unsuitable)
+    }
+
+    /// Reads the filters of a thread; `None` if it has ended. Retries while the thread gets no
+    /// processor.
+    fn read_filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
+        let pid = self.pid;
+        let begun = Instant::now();
+        loop {
+            let (longest, read) = with_seized(pid, id, |tracee| {
+                Ok(match stop(pid, id, tracee) {
+                    Ok(TraceeState::Ended) | Err(_) => Err(SkipReason::Ended),
+                    Ok(TraceeState::StillRunning) => Err(SkipReason::still_running(pid, id)),
+                    Ok(_) => {
+                        let read = tracee.filters();
+                        prepare_detach(pid, id, tracee);
+                        // It fails for a thread that was killed.
+                        let _ = tracee.detach();
+                        Ok(read)
+                    }
+                })
+            })?;
+            self.longest_stop = self.longest_stop.max(longest);
+            self.stops += 1;
+            match read {
+                Ok(read) => {
+                    return Ok(Some(read.map_err(|error| {
+                        format!("which can't be read ({error}); that needs root without a filter")
+                    })));
+                }
+                Err(SkipReason::Ended) => return Ok(None),
+                Err(why) if why == SkipReason::Uninterruptible || begun.elapsed() > self.timeout => {
+                    return Ok(Some(Err(format!("and {why}"))));
+                }
+                Err(_) => thread::sleep(RETRY_INTERVAL),
+            }
+        }
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), InjectError> {
