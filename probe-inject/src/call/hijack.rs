@@ -34,20 +34,19 @@ const UNBLOCKED_SIGNALS: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 <
 const CLEARED_FLAGS: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
 
 /// Stops a thread, and hijacks it if it is at a safe point. `set_call` sets the registers of the
-/// other code. `busy` is the address of a word that tells the thread's id from then on. The inner
+/// other code, which returns to the restorer. `busy` is the address of a word that tells the thread's id from then on. The inner
 /// error is the reason why the thread was not hijacked.
 pub fn hijack(
     inspector: &Inspector<'_>,
     tracee: &Tracee,
-    gadgets: Gadgets,
+    restorer: u64,
     busy: Option<u64>,
     set_call: &(dyn Fn(&mut Registers) + Sync),
 ) -> Result<Result<(), &'static str>, InjectError> {
     let (pid, memory) = (inspector.pid, inspector.memory);
     let hijacked = match inspector.stop(tracee) {
         Ok(point) => {
-            let frame =
-                SignalFrame::new(&point.registers, point.mask, point.xstate, gadgets.restorer, xstate_bytes);
+            let frame = SignalFrame::new(&point.registers, point.mask, point.xstate, restorer, xstate_bytes);
             let Some(frame) = frame else {
                 let problem = "has an extended state that this processor does not explain".to_owned();
                 return Err(InjectError::Unable { pid, problem });
@@ -231,23 +230,14 @@ impl Gadgets {
     }
 }
 
-/// Finds a pattern that has the bytes of `syscall`, which are rare.
 fn find_pattern(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    let before = pattern.len() - pattern.iter().rev().position(|byte| *byte == 0x0f)? - 1;
-    let mut from = 0;
-    loop {
-        let at = from + bytes[from..].iter().position(|byte| *byte == 0x0f)?;
-        let begin = at.checked_sub(before);
-        if begin.is_some_and(|begin| bytes[begin..].starts_with(pattern)) {
-            return begin;
-        }
-        from = at + 1;
-    }
+    bytes.windows(pattern.len()).position(|it| it == pattern)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::zeroed_registers;
 
     /// Two components, the second one behind the header, and a third one of tiles.
     fn size_of_some(components: u64) -> usize {
@@ -278,18 +268,12 @@ mod tests {
             rdx: 4,
             rsi: 6,
             rdi: 7,
-            orig_rax: 0,
             rip: 0x4000,
             cs: 0x33,
             eflags: 0x202,
             rsp: 0x7fff_1234,
             ss: 0x2b,
-            fs_base: 0,
-            gs_base: 0,
-            ds: 0,
-            es: 0,
-            fs: 0,
-            gs: 0,
+            ..zeroed_registers()
         }
     }
 

@@ -24,31 +24,6 @@ pub const ERESTART_RESTARTBLOCK: i64 = -516;
 /// The bytes of the instruction `syscall`.
 const SYSCALL_BYTES: u64 = 2;
 
-/// Numbers of system calls.
-mod number {
-    pub const READ: u64 = 0;
-    pub const POLL: u64 = 7;
-    pub const SELECT: u64 = 23;
-    pub const PAUSE: u64 = 34;
-    pub const NANOSLEEP: u64 = 35;
-    pub const ACCEPT: u64 = 43;
-    pub const RECVFROM: u64 = 45;
-    pub const RECVMSG: u64 = 47;
-    pub const WAIT4: u64 = 61;
-    pub const RT_SIGTIMEDWAIT: u64 = 128;
-    pub const RT_SIGSUSPEND: u64 = 130;
-    pub const FUTEX: u64 = 202;
-    pub const RESTART: u64 = 219;
-    pub const CLOCK_NANOSLEEP: u64 = 230;
-    pub const EPOLL_WAIT: u64 = 232;
-    pub const WAITID: u64 = 247;
-    pub const PSELECT6: u64 = 270;
-    pub const PPOLL: u64 = 271;
-    pub const EPOLL_PWAIT: u64 = 281;
-    pub const ACCEPT4: u64 = 288;
-    pub const EPOLL_PWAIT2: u64 = 441;
-}
-
 /// The suitability of a thread, by the system call in which it waits. The first is the best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rank {
@@ -75,29 +50,29 @@ pub fn rank(activity: Activity) -> Option<Rank> {
         Activity::InSyscall(call) => call,
     };
     let known = match number {
-        number::READ | number::ACCEPT | number::ACCEPT4 | number::RECVFROM | number::RECVMSG => {
+        libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_recvfrom | libc::SYS_recvmsg => {
             return Some(Rank::Reads);
         }
-        number::SELECT
-        | number::PAUSE
-        | number::WAIT4
-        | number::WAITID
-        | number::RT_SIGSUSPEND
-        | number::PSELECT6
-        | number::PPOLL => true,
-        number::RESTART => return Some(Rank::Limited),
-        number::FUTEX if futex_operation(arguments) == FUTEX_WAIT => {
+        libc::SYS_select
+        | libc::SYS_pause
+        | libc::SYS_wait4
+        | libc::SYS_waitid
+        | libc::SYS_rt_sigsuspend
+        | libc::SYS_pselect6
+        | libc::SYS_ppoll => true,
+        libc::SYS_restart_syscall => return Some(Rank::Limited),
+        libc::SYS_futex if futex_operation(arguments) == FUTEX_WAIT => {
             return Some(if can_restart(number, arguments) { Rank::Locks } else { Rank::Limited });
         }
-        number::FUTEX if futex_operation(arguments) != FUTEX_WAIT_BITSET => return None,
-        number::FUTEX
-        | number::RT_SIGTIMEDWAIT
-        | number::POLL
-        | number::NANOSLEEP
-        | number::CLOCK_NANOSLEEP
-        | number::EPOLL_WAIT
-        | number::EPOLL_PWAIT
-        | number::EPOLL_PWAIT2 => can_restart(number, arguments),
+        libc::SYS_futex if futex_operation(arguments) != FUTEX_WAIT_BITSET => return None,
+        libc::SYS_futex
+        | libc::SYS_rt_sigtimedwait
+        | libc::SYS_poll
+        | libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
+        | libc::SYS_epoll_wait
+        | libc::SYS_epoll_pwait
+        | libc::SYS_epoll_pwait2 => can_restart(number, arguments),
         _ => return None,
     };
     Some(if known { Rank::Waits } else { Rank::Limited })
@@ -105,18 +80,21 @@ pub fn rank(activity: Activity) -> Option<Rank> {
 
 /// Returns whether a thread waits for a futex, or may do so.
 pub fn may_wait_for_futex(activity: Activity) -> bool {
-    matches!(activity, Activity::InSyscall(Syscall { number: number::FUTEX | number::RESTART, .. }))
+    matches!(
+        activity,
+        Activity::InSyscall(Syscall { number: libc::SYS_futex | libc::SYS_restart_syscall, .. })
+    )
 }
 
 /// Returns whether a thread continues a call that an earlier stop has interrupted. The kernel no
 /// longer tells which call that is.
 pub fn is_restarted(activity: Activity) -> bool {
-    matches!(activity, Activity::InSyscall(Syscall { number: number::RESTART, .. }))
+    matches!(activity, Activity::InSyscall(Syscall { number: libc::SYS_restart_syscall, .. }))
 }
 
 /// Returns whether a thread waits for a futex as locks do: those of the C library, and others.
 pub fn waits_for_lock(activity: Activity) -> bool {
-    let Activity::InSyscall(Syscall { number: number::FUTEX, arguments }) = activity else { return false };
+    let Activity::InSyscall(Syscall { number: libc::SYS_futex, arguments }) = activity else { return false };
     futex_operation(arguments) == FUTEX_WAIT
 }
 
@@ -131,18 +109,18 @@ fn futex_operation(arguments: [u64; 6]) -> u64 {
 }
 
 /// Returns whether a call has no time limit, or one that the kernel replaces by the rest.
-fn can_restart(number: u64, arguments: [u64; 6]) -> bool {
+fn can_restart(number: i64, arguments: [u64; 6]) -> bool {
     let is_negative = |argument: u64| argument >> 31 & 1 == 1;
     match number {
         // The limit of `FUTEX_WAIT_BITSET` is a point in time, that of `FUTEX_WAIT` a span.
-        number::FUTEX => futex_operation(arguments) == FUTEX_WAIT_BITSET || arguments[3] == 0,
-        number::RT_SIGTIMEDWAIT => arguments[2] == 0,
-        number::POLL => is_negative(arguments[2]),
-        number::EPOLL_WAIT | number::EPOLL_PWAIT => is_negative(arguments[3]),
-        number::EPOLL_PWAIT2 => arguments[3] == 0,
-        number::NANOSLEEP => arguments[0] == arguments[1],
+        libc::SYS_futex => futex_operation(arguments) == FUTEX_WAIT_BITSET || arguments[3] == 0,
+        libc::SYS_rt_sigtimedwait => arguments[2] == 0,
+        libc::SYS_poll => is_negative(arguments[2]),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => is_negative(arguments[3]),
+        libc::SYS_epoll_pwait2 => arguments[3] == 0,
+        libc::SYS_nanosleep => arguments[0] == arguments[1],
         // With `TIMER_ABSTIME` the limit is a point in time.
-        number::CLOCK_NANOSLEEP => arguments[1] & 1 == 1 || arguments[2] == arguments[3],
+        libc::SYS_clock_nanosleep => arguments[1] & 1 == 1 || arguments[2] == arguments[3],
         _ => false,
     }
 }
@@ -162,9 +140,9 @@ pub fn to_resume(registers: Registers) -> Option<Registers> {
         return Some(registers);
     };
     let at_syscall = registers.rip.wrapping_sub(SYSCALL_BYTES);
-    let restarted = Registers { rip: at_syscall, rax: call, orig_rax: u64::MAX, ..registers };
+    let restarted = Registers { rip: at_syscall, rax: call.cast_unsigned(), orig_rax: u64::MAX, ..registers };
     let is_never_restarted_by_kernel =
-        [number::EPOLL_WAIT, number::EPOLL_PWAIT, number::EPOLL_PWAIT2, number::RT_SIGTIMEDWAIT]
+        [libc::SYS_epoll_wait, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_rt_sigtimedwait]
             .contains(&call);
     match registers.rax.cast_signed() {
         result if ERESTART.contains(&result) => Some(restarted),
@@ -183,39 +161,13 @@ pub fn with_eintr(registers: Registers) -> Registers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::zeroed_registers;
 
     fn stopped(call: i64, result: i64, arguments: [u64; 6]) -> Registers {
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let (orig_rax, rax) = (call.cast_unsigned(), result.cast_unsigned());
-        Registers {
-            r15: 0,
-            r14: 0,
-            r13: 0,
-            r12: 0,
-            rbp: 0,
-            rbx: 0,
-            r11: 0,
-            rcx: 0,
-            rip: 0x1002,
-            cs: 0x33,
-            eflags: 0,
-            rsp: 0,
-            ss: 0x2b,
-            fs_base: 0,
-            gs_base: 0,
-            ds: 0,
-            es: 0,
-            fs: 0,
-            gs: 0,
-            orig_rax,
-            rax,
-            rdi,
-            rsi,
-            rdx,
-            r10,
-            r8,
-            r9,
-        }
+        let rip = 0x1002;
+        Registers { rip, orig_rax, rax, rdi, rsi, rdx, r10, r8, r9, ..zeroed_registers() }
     }
 
     fn assert_same(one: Registers, other: Registers) {

@@ -1,7 +1,7 @@
 //! The memory for calls in a process: one region, which the first call maps and which stays.
 //!
 //! ```text
-//! 0x0000  code: a mark, the restorer, a lone system call, the stub     read, execute
+//! 0x0000  code: a mark, the restorer, the stub                         read, execute
 //! 0x1000  words, see below; at 0x1100 a path; at 0x1200 a text         read, write
 //! 0x3000  the stack, to the end                                        read, write
 //! ```
@@ -19,11 +19,32 @@
 
 use std::arch::global_asm;
 use std::ops::Range;
-use std::ptr;
 use std::slice;
 
+use super::remote_call::RemoteCall;
 use crate::process::{Mapping, Memory};
 
+pub const PAGE_BYTES: u64 = 0x1000;
+/// The bytes of the whole memory.
+pub const REGION_BYTES: u64 = 0x43000;
+/// Offsets in the memory: of the words, and of some of them.
+pub const WORDS: u64 = PAGE_BYTES;
+pub const BUSY: u64 = WORDS;
+pub const DONE: u64 = WORDS + 0x08;
+pub const RESULT: u64 = WORDS + 0x10;
+/// The descriptor of the file in memory plus one, or a negative error number.
+pub const FILE: u64 = WORDS + 0x18;
+/// Tells that the file is filled.
+pub const FILLED: u64 = WORDS + 0x20;
+/// Tells that the stub has begun.
+pub const BEGUN: u64 = WORDS + 0x58;
+/// The file's name, its path, and a text. Their bytes include the terminator.
+pub const NAME: u64 = WORDS + 0x80;
+pub const NAME_BYTES: usize = 0x80;
+pub const PATH: u64 = WORDS + 0x100;
+pub const PATH_BYTES: usize = 0x100;
+pub const TEXT: u64 = WORDS + 0x200;
+pub const TEXT_BYTES: usize = 0x1000;
 /// The most regions with calls that have not ended.
 const MAX_BUSY_REGIONS: usize = 4;
 /// The least distance from other mappings, with which the kernel would merge a region.
@@ -63,14 +84,14 @@ pub struct PendingCall {
 impl Regions {
     /// Finds the regions.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Self {
-        let (bytes, _) = stub_code();
+        let code = stub_code();
         let mut regions = Self::default();
         let mut busy = 0;
         for it in maps.iter().filter(|it| it.is_anonymous()) {
             // The region's code, or the whole region before that is made executable.
             let is_ready = it.is_executable && !it.is_writable && it.end - it.start == PAGE_BYTES;
             let is_new = it.is_writable && it.end - it.start == REGION_BYTES;
-            let has_code = || memory.bytes(it.start, bytes.len()).is_ok_and(|it| it == bytes);
+            let has_code = || memory.bytes(it.start, code.len()).is_ok_and(|it| it == code);
             if !(is_ready || is_new) || !has_code() {
                 continue;
             }
@@ -107,10 +128,14 @@ pub fn choose_address(maps: &[Mapping]) -> Option<u64> {
 }
 
 impl Region {
-    /// Returns the addresses of its code.
-    pub fn entries(self) -> Entries {
-        let Entries { restorer, syscall, stub } = stub_code().1;
-        Entries { restorer: self.base + restorer, syscall: self.base + syscall, stub: self.base + stub }
+    /// Returns the address of `rt_sigreturn`.
+    pub fn restorer(self) -> u64 {
+        self.base + offset(&raw const probe_inject_restorer) as u64
+    }
+
+    /// Returns the address of the stub.
+    pub fn stub(self) -> u64 {
+        self.base + offset(&raw const probe_inject_stub) as u64
     }
 
     /// Returns its addresses.
@@ -119,73 +144,29 @@ impl Region {
     }
 }
 
-pub const PAGE_BYTES: u64 = 0x1000;
-/// The bytes of the whole memory.
-pub const REGION_BYTES: u64 = 0x43000;
-/// Offsets in the memory: of the words, and of some of them.
-pub const WORDS: u64 = PAGE_BYTES;
-pub const BUSY: u64 = WORDS;
-pub const DONE: u64 = WORDS + 0x08;
-pub const RESULT: u64 = WORDS + 0x10;
-/// The descriptor of the file in memory plus one, or a negative error number.
-pub const FILE: u64 = WORDS + 0x18;
-/// Tells that the file is filled.
-pub const FILLED: u64 = WORDS + 0x20;
-/// Tells that the stub has begun.
-pub const BEGUN: u64 = WORDS + 0x58;
-/// The file's name, its path, and a text. Their bytes include the terminator.
-pub const NAME: u64 = WORDS + 0x80;
-pub const NAME_BYTES: usize = 0x80;
-pub const PATH: u64 = WORDS + 0x100;
-pub const PATH_BYTES: usize = 0x100;
-pub const TEXT: u64 = WORDS + 0x200;
-pub const TEXT_BYTES: usize = 0x1000;
-
-/// The words that the caller fills in, in their order.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct CallWords {
-    /// The thread that makes the call, once it is hijacked.
-    pub busy: u64,
-    /// Whether the stub makes a file, and waits until it is filled.
-    pub wants_file: bool,
-    /// The function.
-    pub function: u64,
-    /// Its arguments.
-    pub arguments: [u64; 3],
-    /// A function that explains a result of 0 by a text; 0 for none.
-    pub explains: u64,
-}
-
-impl CallWords {
-    /// Returns the words as bytes.
-    pub fn bytes(&self) -> Vec<u8> {
-        /// As at a program's start: all exceptions of floating point masked, rounding to nearest.
-        const MXCSR: u64 = 0x1f80;
-        const MILLISECOND_NS: u64 = 1_000_000;
-        let [first, second, third] = self.arguments;
-        let wants = u64::from(self.wants_file);
-        let words = [
-            self.busy, 0, 0, 0, 0, wants, self.function, first, second, third, self.explains, 0, MXCSR, 0, 0,
-            MILLISECOND_NS,
-        ];
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
+/// Returns the bytes of the words that the caller fills in.
+pub fn call_words(call: &RemoteCall<'_>, [first, second, third]: [u64; 3]) -> Vec<u8> {
+    /// As at a program's start: all exceptions of floating point masked, rounding to nearest.
+    const MXCSR: u64 = 0x1f80;
+    const MILLISECOND_NS: u64 = 1_000_000;
+    let wants_file = u64::from(call.file.is_some());
+    let words = [
+        0, 0, 0, 0, 0, wants_file, call.function, first, second, third, call.explains, 0, MXCSR, 0, 0,
+        MILLISECOND_NS,
+    ];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 global_asm!(
     ".pushsection .rodata",
-    ".hidden probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
-    ".global probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
+    ".hidden probe_inject_code, probe_inject_restorer, probe_inject_stub, probe_inject_end",
+    ".global probe_inject_code, probe_inject_restorer, probe_inject_stub, probe_inject_end",
     ".p2align 4",
     "probe_inject_code:",
     ".ascii \"probe-inject v1\\0\"",
     "probe_inject_restorer:",
     "mov rax, 15",
     "syscall",
-    ".p2align 4, 0xcc",
-    "probe_inject_call:",
-    "syscall",
-    "ret",
     ".p2align 4, 0xcc",
     "probe_inject_stub:",
     "mov qword ptr [rdi + 0x58], 1",
@@ -263,39 +244,25 @@ global_asm!(
 unsafe extern "C" {
     static probe_inject_code: u8;
     static probe_inject_restorer: u8;
-    static probe_inject_call: u8;
     static probe_inject_stub: u8;
     static probe_inject_end: u8;
 }
 
-/// Offsets in the code, or addresses of it in a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entries {
-    /// `rt_sigreturn`.
-    pub restorer: u64,
-    /// `syscall; ret`.
-    pub syscall: u64,
-    /// The stub.
-    pub stub: u64,
+/// Returns the offset of a label in the code.
+fn offset(label: *const u8) -> usize {
+    label.addr() - (&raw const probe_inject_code).addr()
 }
 
-/// Returns the code, and the offsets of its entries.
-pub fn stub_code() -> (&'static [u8], Entries) {
-    let begin = &raw const probe_inject_code;
-    let from = |place: *const u8| place.addr() - begin.addr();
-    let length = from(&raw const probe_inject_end);
+/// Returns the code.
+pub fn stub_code() -> &'static [u8] {
+    let length = offset(&raw const probe_inject_end);
     // SAFETY: both labels are of one section, the second one behind the first.
-    let bytes = unsafe { slice::from_raw_parts(ptr::from_ref(&*begin), length) };
-    let entries = Entries {
-        restorer: from(&raw const probe_inject_restorer) as u64,
-        syscall: from(&raw const probe_inject_call) as u64,
-        stub: from(&raw const probe_inject_stub) as u64,
-    };
-    (bytes, entries)
+    unsafe { slice::from_raw_parts(&raw const probe_inject_code, length) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::remote_call::MemoryFile;
     use super::*;
 
     #[test]
@@ -324,22 +291,22 @@ mod tests {
 
     #[test]
     fn the_code_fits_into_its_page_and_begins_with_its_mark() {
-        let (bytes, entries) = stub_code();
+        let bytes = stub_code();
         assert!(bytes.len() < usize::try_from(PAGE_BYTES).unwrap());
         assert!(bytes.starts_with(b"probe-inject v1\0"));
-        let at = |place: u64| &bytes[usize::try_from(place).unwrap()..];
         // The bytes by which debuggers know the frame of a signal.
-        assert!(at(entries.restorer).starts_with(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"));
-        assert!(at(entries.syscall).starts_with(b"\x0f\x05\xc3"));
+        let restorer = &bytes[offset(&raw const probe_inject_restorer)..];
+        assert!(restorer.starts_with(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"));
         assert!(bytes.windows(4).any(|it| it == [0x48, 0x89, 0x43, 0x18]), "an error is told as it is");
     }
 
     #[test]
     fn words_stand_where_the_stub_reads_them() {
-        let words = CallWords { busy: 1, wants_file: true, function: 2, arguments: [3, 4, 5], explains: 6 };
-        let bytes = words.bytes();
+        let file = Some(MemoryFile { name: "", bytes: b"" });
+        let call = RemoteCall { function: 2, explains: 6, file, ..RemoteCall::default() };
+        let bytes = call_words(&call, [3, 4, 5]);
         let at = |place: usize| u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
-        assert_eq!([0, 0x28, 0x30, 0x38, 0x40, 0x48, 0x50].map(at), [1, 1, 2, 3, 4, 5, 6]);
+        assert_eq!([0, 0x28, 0x30, 0x38, 0x40, 0x48, 0x50].map(at), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(
             [0x08, 0x10, 0x18, 0x20, 0x58, 0x60, 0x70, 0x78].map(at),
             [0, 0, 0, 0, 0, 0x1f80, 0, 1_000_000]

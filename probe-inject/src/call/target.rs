@@ -15,7 +15,7 @@ use super::safe_point::{
     CriticalCode, IN_TIMED_CALL, IN_UNKNOWN_CALL, Inspector, is_momentary, is_permanent, prepare_detach, stop,
 };
 use super::scratch::{
-    CallWords, NAME, PAGE_BYTES, PATH, REGION_BYTES, Region, Regions, TEXT, TEXT_BYTES, WORDS,
+    NAME, PAGE_BYTES, PATH, REGION_BYTES, Region, Regions, TEXT, TEXT_BYTES, WORDS, call_words,
     choose_address, stub_code,
 };
 use crate::error::InjectError;
@@ -168,24 +168,15 @@ impl Process {
         if call.takes_text {
             arguments[..2].copy_from_slice(&[base + TEXT, TEXT_BYTES as u64]);
         }
-        let words = CallWords {
-            busy: 0,
-            wants_file: call.file.is_some(),
-            function: call.function,
-            arguments,
-            explains: call.explains,
-        };
-        self.write(base + WORDS, &words.bytes())?;
+        self.write(base + WORDS, &call_words(call, arguments))?;
         self.write(base + NAME, &name)?;
         self.write(base + TEXT, &[0])?;
-        let entries = region.entries();
-        let gadgets = Gadgets { restorer: entries.restorer, syscall: entries.syscall };
         let set_call = |registers: &mut Registers| {
-            registers.rip = entries.stub;
+            registers.rip = region.stub();
             registers.rdi = base + WORDS;
         };
-        let busy = Some(base + WORDS);
-        let thread = self.hijack_any(gadgets, critical, &[region.range()], None, busy, &set_call)?;
+        let (restorer, busy) = (region.restorer(), Some(base + WORDS));
+        let thread = self.hijack_any(restorer, critical, &[region.range()], None, busy, &set_call)?;
         self.wait(base, thread, call.file)
     }
 
@@ -266,7 +257,7 @@ impl Process {
             let arguments = [base, REGION_BYTES, READ_WRITE, MAP_FLAGS, u64::MAX, 0];
             let is_mapped = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_writable);
             self.syscall(libc::SYS_mmap, arguments, gadgets, critical, &regions.all, is_mapped)?;
-            self.write(base, stub_code().0)?;
+            self.write(base, stub_code())?;
             base
         };
         let is_executable = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_executable);
@@ -306,7 +297,7 @@ impl Process {
             [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
                 arguments;
         };
-        self.hijack_any(gadgets, critical, scratch, u32::try_from(number).ok(), None, &set_call)?;
+        self.hijack_any(gadgets.restorer, critical, scratch, u32::try_from(number).ok(), None, &set_call)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
             if begun.elapsed() > EFFECT_TIMEOUT {
@@ -335,7 +326,7 @@ impl Process {
     /// Hijacks the first suitable thread, and returns it. See [`hijack`].
     fn hijack_any(
         &mut self,
-        gadgets: Gadgets,
+        restorer: u64,
         critical: &CriticalCode,
         scratch: &[Range<u64>],
         syscall: Option<u32>,
@@ -366,7 +357,7 @@ impl Process {
                 let inspector =
                     Inspector { pid, id, memory, critical, scratch, syscall, harmless, finish_timeout };
                 let (longest, hijacked) = with_seized(pid, id, |tracee| {
-                    Ok(hijack(&inspector, tracee, gadgets, busy, set_call)?.map_err(SkipReason::Other))
+                    Ok(hijack(&inspector, tracee, restorer, busy, set_call)?.map_err(SkipReason::Other))
                 })?;
                 self.longest_stop = self.longest_stop.max(longest);
                 self.stops += 1;

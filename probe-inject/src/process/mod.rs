@@ -9,4 +9,6 @@ mod tracee;
 pub use access::{SkipReason, check_access, seize, with_seized};
 pub use proc::{Activity, Mapping, Memory, Syscall, TaskStatus, activity, is_io_worker, maps, threads};
 pub use seccomp::{Filters, RESTART_SYSCALL, RT_SIGRETURN, all_allow, none_ever_kills, none_kills};
+#[cfg(test)]
+pub use tracee::zeroed_registers;
 pub use tracee::{POLL_INTERVAL, Registers, Tracee, TraceeState};

@@ -220,7 +220,7 @@ impl TaskStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Syscall {
     /// Its number.
-    pub number: u64,
+    pub number: i64,
     /// Its arguments.
     pub arguments: [u64; 6],
 }
@@ -240,10 +240,11 @@ impl Activity {
     /// Returns the activity of a thread that was stopped with these registers.
     pub fn at_stop(registers: &Registers) -> Self {
         let r = registers;
-        if r.orig_rax.cast_signed() < 0 {
+        let number = r.orig_rax.cast_signed();
+        if number < 0 {
             return Self::Runs;
         }
-        Self::InSyscall(Syscall { number: r.orig_rax, arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] })
+        Self::InSyscall(Syscall { number, arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] })
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -252,7 +253,7 @@ impl Activity {
         if first == "running" {
             return Some(Self::Runs);
         }
-        let number = first.parse().ok()?;
+        let number = first.parse().ok().filter(|it| *it >= 0)?;
         let mut arguments = [0; 6];
         for argument in &mut arguments {
             *argument = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;

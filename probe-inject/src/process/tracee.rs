@@ -345,3 +345,10 @@ impl Tracee {
         Ok(unsafe { ptr::read_volatile(part) }.iov_len)
     }
 }
+
+/// Registers of zeros.
+#[cfg(test)]
+pub fn zeroed_registers() -> Registers {
+    // SAFETY: zeros are registers.
+    unsafe { mem::zeroed() }
+}
