@@ -18,15 +18,14 @@
 //! own inodes: a caller in a container that has mounted one and a caller outside don't see each
 //! other. Opening a file in the process's own `/proc` would change that, but it could be any file.
 
-// Safety: relies on flock(2), which takes numbers only.
-#![expect(unsafe_code, reason = "see above")]
-
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
 
 use crate::error::InjectError;
 use crate::process::{TaskStatus, check_access};
@@ -50,9 +49,9 @@ impl CallLock {
             // `check_access` knows better why it can't be opened.
             let file = File::open(&path)
                 .map_err(|error| check_access(pid).err().unwrap_or_else(|| system(error)))?;
-            match lock(&file) {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if is_at(&file, &path) => return Ok(Self { _file: file }),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(system(error)),
+                Err(error) if error != Errno::WOULDBLOCK => return Err(system(error.into())),
                 // Somebody has the lock, or another process has got the id meanwhile.
                 _ if begun.elapsed() > timeout => {
                     let holder = holder(&file);
@@ -65,19 +64,10 @@ impl CallLock {
     }
 }
 
-/// Locks a file, unless another descriptor has locked it, here or elsewhere.
-fn lock(file: &File) -> io::Result<()> {
-    // SAFETY: it takes two numbers, and the file is open.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Returns the process that has locked a file, if the system tells.
 fn holder(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
-    let (major, minor) = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
+    let (major, minor) = (major(metadata.dev()), minor(metadata.dev()));
     // The list may change between two reads, so as much as possible is read at once.
     let mut locks = String::with_capacity(1 << 16);
     File::open("/proc/locks").ok()?.read_to_string(&mut locks).ok()?;

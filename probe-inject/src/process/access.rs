@@ -83,8 +83,7 @@ pub fn explain_refusal(pid: u32, status: &TaskStatus, error: io::Error) -> Injec
     if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
         return InjectError::System { pid, step: "its memory can't be opened", error };
     }
-    // SAFETY: it returns a number.
-    let user = unsafe { libc::geteuid() };
+    let user = rustix::process::geteuid().as_raw();
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.ok().and_then(|it| it.trim().parse::<u32>().ok()).unwrap_or(0);
     let reason = match (user, scope) {
