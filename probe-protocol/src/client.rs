@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
+use crate::discovery::{ANSWER, PATIENCE, Target, at};
 use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
 use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request};
 use crate::status::Status;
-use crate::target::{ANSWER, PATIENCE, Target, at};
 
 /// A connection to a running program.
 ///

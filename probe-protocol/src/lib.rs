@@ -42,6 +42,8 @@ mod credentials;
 #[cfg(target_os = "linux")]
 mod directory;
 #[cfg(target_os = "linux")]
+mod discovery;
+#[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]
 mod passed;
@@ -49,8 +51,6 @@ mod passed;
 mod socket;
 #[cfg(target_os = "linux")]
 mod stale;
-#[cfg(target_os = "linux")]
-mod target;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};
 pub use failure::{Failure, FailureKind};
@@ -68,8 +68,8 @@ pub use {
     client::{Client, Report},
     credentials::Peer,
     directory::{own_directory, socket_path},
+    discovery::{AgentSocket, sockets},
     listener::{BindError, Listener},
     passed::writable,
     stale::{is_stale, remove_all_stale},
-    target::{AgentSocket, sockets},
 };
