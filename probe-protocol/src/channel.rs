@@ -1,7 +1,7 @@
-//! Frames over a socket, with limits in time. Linux.
+//! Frames over a socket, with timeouts. Linux.
 //!
 //! A descriptor may come with a frame, by its first byte (`SCM_RIGHTS`). No call waits for longer
-//! than its limits, and none raises `SIGPIPE`.
+//! than its timeouts, and none raises `SIGPIPE`.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -24,8 +24,8 @@ use crate::credentials::Peer;
 use crate::frame::{FrameError, HEADER, frame, payload_len};
 use crate::socket::Socket;
 
-/// The time within which a frame that nobody waits for must be there as a whole.
-const REST: Duration = Duration::from_secs(5);
+/// The time for the rest of a frame that nobody waits for.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One end of a connection.
 ///
@@ -47,18 +47,18 @@ pub struct Channel {
     socket: Socket,
 }
 
-/// A frame that has come.
+/// A received frame.
 ///
 /// ```
-/// use probe_protocol::Received;
+/// use probe_protocol::ReceivedFrame;
 ///
-/// fn len(received: &Received) -> usize {
+/// fn len(received: &ReceivedFrame) -> usize {
 ///     received.payload.len()
 /// }
-/// # assert_eq!(len(&Received { payload: vec![1], file: None }), 1);
+/// # assert_eq!(len(&ReceivedFrame { payload: vec![1], file: None }), 1);
 /// ```
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedFrame {
     /// Its payload.
     pub payload: Vec<u8>,
     /// The descriptor that came with it.
@@ -113,16 +113,16 @@ impl From<FrameError> for ChannelError {
     }
 }
 
-/// Time to the end of a limit; `None` if there is none.
+/// The end of a timeout; `None` waits for ever.
 #[derive(Clone, Copy)]
 struct Deadline(Option<Instant>);
 
 impl Deadline {
-    fn after(limit: Option<Duration>) -> Self {
-        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    fn after(timeout: Option<Duration>) -> Self {
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    fn left(self) -> Option<Duration> {
+    fn remaining(self) -> Option<Duration> {
         self.0.map(|at| at.saturating_duration_since(Instant::now()))
     }
 }
@@ -137,7 +137,7 @@ impl Channel {
         Ok(Self { socket: Socket::new(socket)? })
     }
 
-    /// Connects to a socket. Waits while too many others wait for the same process.
+    /// Connects to a socket. Waits while too many other clients wait there.
     ///
     /// # Errors
     /// [`ChannelError::System`]: `ECONNREFUSED` if no process listens; `ENOENT` if there is no such
@@ -150,8 +150,8 @@ impl Channel {
     ///
     /// assert!(Channel::connect("/nowhere".as_ref(), Duration::from_secs(1)).is_err());
     /// ```
-    pub fn connect(path: &Path, within: Duration) -> Result<Self, ChannelError> {
-        let deadline = Deadline::after(Some(within));
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ChannelError> {
+        let deadline = Deadline::after(Some(timeout));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let address = SocketAddrUnix::new(path)?;
@@ -163,7 +163,7 @@ impl Channel {
                 }
                 Err(Errno::INTR) => (),
                 // The kernel tells nobody when there is room again.
-                Err(Errno::AGAIN) if !within.is_zero() && deadline.left() != Some(Duration::ZERO) => {
+                Err(Errno::AGAIN) if !timeout.is_zero() && deadline.remaining() != Some(Duration::ZERO) => {
                     thread::sleep(Duration::from_millis(1));
                 }
                 Err(Errno::AGAIN) => return Err(ChannelError::TimedOut),
@@ -183,15 +183,15 @@ impl Channel {
     /// Sends a frame with this payload, and a descriptor with it.
     ///
     /// # Errors
-    /// [`ChannelError`]. A part of the frame may have been sent then.
+    /// [`ChannelError`]. A part of the frame may have been sent by then.
     pub fn send(
         &self,
         payload: &[u8],
         file: Option<BorrowedFd<'_>>,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<(), ChannelError> {
         let frame = frame(payload)?;
-        let deadline = Deadline::after(Some(within));
+        let deadline = Deadline::after(Some(timeout));
         let (mut rest, mut file) = (frame.as_slice(), file);
         while !rest.is_empty() {
             match self.send_some(rest, file) {
@@ -215,12 +215,16 @@ impl Channel {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
     }
 
-    /// Receives a frame: waits for its first byte up to `first`, or for ever, and then for the rest
-    /// of it. Returns `None` if the other side has ended the connection before a frame.
+    /// Receives a frame. Waits for its first byte up to `first`, or for ever, and then up to `rest`
+    /// for the others. Returns `None` if the other side has ended the connection before a frame.
     ///
     /// # Errors
-    /// [`ChannelError`]. The connection is of no further use then.
-    pub fn receive(&self, first: Option<Duration>, rest: Duration) -> Result<Option<Received>, ChannelError> {
+    /// [`ChannelError`]. The connection can't be used any more.
+    pub fn receive(
+        &self,
+        first: Option<Duration>,
+        rest: Duration,
+    ) -> Result<Option<ReceivedFrame>, ChannelError> {
         let mut file = None;
         let mut header = [0; HEADER];
         let begun = self.receive_some(&mut header, Deadline::after(first), &mut file)?;
@@ -235,12 +239,12 @@ impl Channel {
             Ok(payload)
         };
         let payload = receive_rest().inspect_err(|error| {
-            // Nobody could tell where the next frame begins.
+            // The place where the next frame begins is unknown.
             if matches!(error, ChannelError::TimedOut) {
                 self.end();
             }
         })?;
-        Ok(Some(Received { payload, file }))
+        Ok(Some(ReceivedFrame { payload, file }))
     }
 
     fn receive_all(
@@ -258,7 +262,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Receives at least one byte, or none at the connection's end.
+    /// Receives at least one byte; 0 at the connection's end.
     fn receive_some(
         &self,
         into: &mut [u8],
@@ -268,7 +272,7 @@ impl Channel {
         loop {
             self.socket.check()?;
             // The space is aligned, so a second descriptor fits, too, and is refused below. The
-            // kernel closes those that do not fit.
+            // kernel closes further ones.
             let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let parts = &mut [IoSliceMut::new(into)];
@@ -292,17 +296,17 @@ impl Channel {
     }
 
     fn wait(&self, event: PollFlags, deadline: Deadline) -> Result<(), ChannelError> {
-        let is_over = deadline.left() == Some(Duration::ZERO);
+        let is_over = deadline.remaining() == Some(Duration::ZERO);
         if !is_over && self.is_ready(event, deadline)? { Ok(()) } else { Err(ChannelError::TimedOut) }
     }
 
-    /// Returns whether there is such an event by then, or now if that is over.
+    /// Returns whether there is such an event before the deadline, or now if that is over.
     fn is_ready(&self, event: PollFlags, deadline: Deadline) -> Result<bool, ChannelError> {
         loop {
-            // A limit beyond what the kernel can represent is none.
-            let left = deadline.left().and_then(|left| Timespec::try_from(left).ok());
-            match poll(&mut [PollFd::new(&self.socket, event)], left.as_ref()) {
-                Ok(0) if deadline.left() == Some(Duration::ZERO) => return Ok(false),
+            // A timeout too large for `timespec` means: wait for ever.
+            let remaining = deadline.remaining().and_then(|it| Timespec::try_from(it).ok());
+            match poll(&mut [PollFd::new(&self.socket, event)], remaining.as_ref()) {
+                Ok(0) if deadline.remaining() == Some(Duration::ZERO) => return Ok(false),
                 Ok(0) | Err(Errno::INTR) => (),
                 Ok(_) => return Ok(true),
                 Err(error) => return Err(error.into()),
@@ -325,12 +329,12 @@ impl Channel {
     ///
     /// let (one, mut other) = UnixStream::pair()?;
     /// let channel = Channel::new(one.into())?;
-    /// assert!(!channel.wait_for_some(Duration::ZERO).unwrap());
+    /// assert!(!channel.wait_readable(Duration::ZERO).unwrap());
     /// other.write_all(&[1])?;
-    /// assert!(channel.wait_for_some(Duration::ZERO).unwrap());
+    /// assert!(channel.wait_readable(Duration::ZERO).unwrap());
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn wait_for_some(&self, at_most: Duration) -> Result<bool, ChannelError> {
+    pub fn wait_readable(&self, at_most: Duration) -> Result<bool, ChannelError> {
         self.socket.check()?;
         self.is_ready(PollFlags::IN, Deadline::after(Some(at_most)))
     }
@@ -357,11 +361,11 @@ impl Channel {
     pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ChannelError> {
         let deadline = Deadline::after(Some(at_most));
         loop {
-            match self.receive(deadline.left(), REST) {
+            match self.receive(deadline.remaining(), FRAME_TIMEOUT) {
                 Ok(None) | Err(ChannelError::Ended) => return Ok(true),
                 Ok(Some(_)) => (),
-                // A half of a frame, and then nothing.
-                Err(ChannelError::TimedOut) if deadline.left() != Some(Duration::ZERO) => {
+                // Half a frame has come, and then nothing.
+                Err(ChannelError::TimedOut) if deadline.remaining() != Some(Duration::ZERO) => {
                     return Err(ChannelError::TimedOut);
                 }
                 Err(ChannelError::TimedOut) => return Ok(false),
@@ -373,13 +377,13 @@ impl Channel {
     /// Ends the connection, also if another process has inherited the descriptor.
     pub fn end(&self) {
         if self.is_open() {
-            // It may have ended already.
+            // It fails if the connection has ended already.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
 
     /// Returns whether the descriptor is still this connection's. A program that closes descriptors
-    /// by their numbers may have closed it, and have another file by that number. Then each call
+    /// by their numbers may have closed it, and use the number for another file. Then each call
     /// fails with `EBADF`, and dropping the channel closes nothing.
     pub fn is_open(&self) -> bool {
         self.socket.is_open()

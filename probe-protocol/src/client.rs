@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
-use crate::discovery::{ANSWER, PATIENCE, Target, at};
+use crate::discovery::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Program, client_error};
 use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
 use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request};
@@ -44,17 +44,17 @@ pub struct Client {
     channel: Channel,
     hello: Hello,
     path: PathBuf,
-    last: u32,
-    patience: Duration,
-    /// Bytes of the answer so far, as they are here.
-    answered: usize,
+    last_id: u32,
+    timeout: Duration,
+    /// The bytes of the answer so far, as [`counted_bytes`] counts them.
+    answer_bytes: usize,
 }
 
 /// The most bytes of an answer.
-const LONGEST: usize = 512 << 20;
-/// The bytes as which a part counts that has fewer. An agent's parts have some 32 KiB, but for the
-/// last one, so only an answer without an end has many small ones.
-const LEAST: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 512 << 20;
+/// The least bytes that a part counts as. An agent's parts have some 32 KiB, but for the last one,
+/// so only an answer without an end has many small ones.
+const MIN_PART_BYTES: usize = 16 << 10;
 
 /// A report, and the lines that complete it.
 ///
@@ -77,23 +77,23 @@ pub struct Report {
 }
 
 impl Client {
-    /// Connects to a process. The process may run in a container: its socket is looked for in its
-    /// own file system, and by its own id. The socket of a program that is gone or has become
-    /// another one is removed.
+    /// Connects to a process. The process may run in a container: its socket is searched in its own
+    /// file system, and by its own id. Removes the socket of a program that has ended or has become
+    /// another one.
     ///
     /// # Errors
     /// [`ClientError`]; [`ClientError::NoAgent`] if the process serves no socket.
     pub fn connect(pid: u32) -> Result<Self, ClientError> {
-        let target = Target::new(pid)?;
-        let mut looked = Vec::new();
-        for folder in target.folders() {
-            let path = folder.join(file_name(target.inner));
-            match target.connect(&folder, &path)? {
-                Some(channel) => return Self::begin(channel, path),
-                None => looked.push(path),
+        let program = Program::new(pid)?;
+        let mut searched = Vec::new();
+        for folder in program.folders() {
+            let path = folder.join(file_name(program.inner_pid));
+            match program.connect(&folder, &path)? {
+                Some(channel) => return Self::greet(channel, path),
+                None => searched.push(path),
             }
         }
-        Err(ClientError::NoAgent { pid, looked })
+        Err(ClientError::NoAgent { pid, searched })
     }
 
     /// Connects to a socket by its path, whoever serves it.
@@ -101,23 +101,25 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn connect_to(path: &Path) -> Result<Self, ClientError> {
-        let channel = Channel::connect(path, PATIENCE).map_err(|error| at(path, error))?;
-        Self::begin(channel, path.to_owned())
+        let channel = Channel::connect(path, CONNECT_TIMEOUT).map_err(|error| client_error(path, error))?;
+        Self::greet(channel, path.to_owned())
     }
 
-    fn begin(channel: Channel, path: PathBuf) -> Result<Self, ClientError> {
-        // An agent that refuses may have ended the connection already. It has said why.
-        match channel.send(&greeting(), None, PATIENCE) {
+    fn greet(channel: Channel, path: PathBuf) -> Result<Self, ClientError> {
+        // An agent that refuses may have ended the connection already. Its answer gives the reason.
+        match channel.send(&greeting(), None, CONNECT_TIMEOUT) {
             Ok(()) | Err(ChannelError::Ended) => (),
-            Err(error) => return Err(at(&path, error)),
+            Err(error) => return Err(client_error(&path, error)),
         }
-        let received = channel.receive(Some(PATIENCE), PATIENCE).map_err(|error| at(&path, error))?;
+        let received = channel
+            .receive(Some(CONNECT_TIMEOUT), CONNECT_TIMEOUT)
+            .map_err(|error| client_error(&path, error))?;
         let welcome = decode_welcome(&received.ok_or(ClientError::Ended)?.payload)?;
         let hello = welcome.map_err(ClientError::Failed)?;
-        Ok(Self { channel, hello, path, last: 0, patience: ANSWER, answered: 0 })
+        Ok(Self { channel, hello, path, last_id: 0, timeout: ANSWER_TIMEOUT, answer_bytes: 0 })
     }
 
-    /// Returns who answers.
+    /// Returns the program's greeting.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -129,8 +131,8 @@ impl Client {
 
     /// Sets how long to wait for an answer, or for a part of one; 30 seconds by default. A program
     /// with a million probes may take a second to switch them all. Returns the time until now.
-    pub fn set_patience(&mut self, patience: Duration) -> Duration {
-        mem::replace(&mut self.patience, patience)
+    pub fn set_timeout(&mut self, timeout: Duration) -> Duration {
+        mem::replace(&mut self.timeout, timeout)
     }
 
     /// Lists the probes of a selector, or all if it is empty, by their numbers.
@@ -148,9 +150,9 @@ impl Client {
     /// # Errors
     /// [`ClientError`]. Some probes may have come before.
     pub fn list_each(&mut self, selector: &str, mut each: impl FnMut(Probe)) -> Result<(), ClientError> {
-        self.ask(Request::List { selector: selector.to_owned() }, None)?;
+        self.send(Request::List { selector: selector.to_owned() }, None)?;
         loop {
-            match self.answer()? {
+            match self.next_part()? {
                 Body::Probes(probes) => probes.into_iter().for_each(&mut each),
                 Body::Done(_) => return Ok(()),
                 _ => return Err(ClientError::Unexpected),
@@ -163,8 +165,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn status(&mut self) -> Result<Status, ClientError> {
-        self.ask(Request::Status, None)?;
-        match self.answer()? {
+        self.send(Request::Status, None)?;
+        match self.next_part()? {
             Body::Status(status) => Ok(status),
             _ => Err(ClientError::Unexpected),
         }
@@ -212,8 +214,8 @@ impl Client {
         attach: &Attach,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Attached, ClientError> {
-        self.ask(Request::Attach(attach.clone()), file)?;
-        match self.answer()? {
+        self.send(Request::Attach(attach.clone()), file)?;
+        match self.next_part()? {
             Body::Attached(attached) => Ok(attached),
             _ => Err(ClientError::Unexpected),
         }
@@ -242,10 +244,10 @@ impl Client {
         format: &str,
         only: Vec<u32>,
     ) -> Result<Report, ClientError> {
-        self.ask(Request::Report { attachment, consumer, format: format.to_owned(), only }, None)?;
+        self.send(Request::Report { attachment, consumer, format: format.to_owned(), only }, None)?;
         let mut report = Report::default();
         loop {
-            match self.answer()? {
+            match self.next_part()? {
                 Body::Text(text) => report.text.push_str(&text),
                 Body::Done(Done { notes, cpu_ns }) => return Ok(Report { notes, cpu_ns, ..report }),
                 _ => return Err(ClientError::Unexpected),
@@ -267,7 +269,7 @@ impl Client {
         file: &File,
     ) -> Result<Vec<String>, ClientError> {
         let request = Request::Snapshot { attachment, consumer, format: format.to_owned() };
-        self.do_it(request, Some(file.as_fd()))
+        self.complete(request, Some(file.as_fd()))
     }
 
     /// Makes an attachment's sites latent, so that its reports are final.
@@ -275,7 +277,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn pause(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
-        self.do_it(Request::Pause { attachment }, None)
+        self.complete(Request::Pause { attachment }, None)
     }
 
     /// Makes a paused attachment's sites active again.
@@ -283,7 +285,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn resume(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
-        self.do_it(Request::Resume { attachment }, None)
+        self.complete(Request::Resume { attachment }, None)
     }
 
     /// Detaches. Returns notes on missing parts of a trace's file.
@@ -291,7 +293,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn detach(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
-        self.do_it(Request::Detach { attachment }, None)
+        self.complete(Request::Detach { attachment }, None)
     }
 
     /// Lets an attachment outlive this client. Any client may detach it then.
@@ -299,24 +301,24 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn keep(&mut self, attachment: u32) -> Result<(), ClientError> {
-        self.do_it(Request::Keep { attachment }, None).map(drop)
+        self.complete(Request::Keep { attachment }, None).map(drop)
     }
 
-    /// Lets an agent stay that was brought for clients, and would go with the last of them.
+    /// Keeps an agent that was injected for clients, and would end with the last of them.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn stay(&mut self) -> Result<(), ClientError> {
-        self.do_it(Request::Stay, None).map(drop)
+    pub fn keep_agent(&mut self) -> Result<(), ClientError> {
+        self.complete(Request::KeepAgent, None).map(drop)
     }
 
-    /// Ends the agent: its attachments, its other clients and its socket go. With `only_unused`,
-    /// the agent refuses if it has another client or an attachment, or is to stay. Returns notes.
+    /// Ends the agent with its attachments, its connections and its socket. With `only_unused`, the
+    /// agent refuses if it has another client or an attachment, or if it is kept. Returns notes.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn leave(mut self, only_unused: bool) -> Result<Vec<String>, ClientError> {
-        self.do_it(Request::Leave { only_unused }, None)
+    pub fn shut_down(mut self, only_unused: bool) -> Result<Vec<String>, ClientError> {
+        self.complete(Request::Shutdown { only_unused }, None)
     }
 
     /// Waits at most for this time, and returns early if the program ends the connection. Returns
@@ -325,47 +327,52 @@ impl Client {
     /// # Errors
     /// [`ClientError::System`].
     pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ClientError> {
-        self.channel.wait_for_end(at_most).map_err(|error| at(&self.path, error))
+        self.channel.wait_for_end(at_most).map_err(|error| client_error(&self.path, error))
     }
 
-    fn do_it(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<Vec<String>, ClientError> {
-        self.ask(request, file)?;
-        match self.answer()? {
+    fn complete(
+        &mut self,
+        request: Request,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Vec<String>, ClientError> {
+        self.send(request, file)?;
+        match self.next_part()? {
             Body::Done(Done { notes, .. }) => Ok(notes),
             _ => Err(ClientError::Unexpected),
         }
     }
 
-    fn ask(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
-        self.last = self.last.checked_add(1).unwrap_or(1);
-        self.answered = 0;
-        let call = encode_call(&Call { id: self.last, request });
-        match self.channel.send(&call, file, self.patience) {
-            // It may have said why.
+    fn send(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
+        self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+        self.answer_bytes = 0;
+        let call = encode_call(&Call { id: self.last_id, request });
+        match self.channel.send(&call, file, self.timeout) {
+            // The answer may give the reason.
             Ok(()) | Err(ChannelError::Ended) => Ok(()),
-            Err(error) => Err(at(&self.path, error)),
+            Err(error) => Err(client_error(&self.path, error)),
         }
     }
 
     /// Returns the next part of the answer. Answers to earlier requests, which came too late, are
     /// skipped.
-    fn answer(&mut self) -> Result<Body, ClientError> {
+    fn next_part(&mut self) -> Result<Body, ClientError> {
         let begin = Instant::now();
         loop {
-            let left = self.patience.saturating_sub(begin.elapsed());
-            let received = self.channel.receive(Some(left), self.patience);
-            let received = received.map_err(|error| at(&self.path, error))?.ok_or(ClientError::Ended)?;
+            let left = self.timeout.saturating_sub(begin.elapsed());
+            let received = self.channel.receive(Some(left), self.timeout);
+            let received =
+                received.map_err(|error| client_error(&self.path, error))?.ok_or(ClientError::Ended)?;
             let reply = decode_reply(&received.payload)?;
-            self.answered += weight(received.payload.len(), &reply.body);
-            if self.answered > LONGEST {
+            self.answer_bytes += counted_bytes(received.payload.len(), &reply.body);
+            if self.answer_bytes > MAX_ANSWER_BYTES {
                 return Err(ClientError::TooLong);
             }
             match reply {
-                Reply { id, body: Body::Failed(failure) } if id == self.last || id == 0 => {
+                Reply { id, body: Body::Failed(failure) } if id == self.last_id || id == 0 => {
                     return Err(ClientError::Failed(failure));
                 }
-                Reply { id, body } if id == self.last => return Ok(body),
-                Reply { .. } if begin.elapsed() >= self.patience => return Err(ClientError::TimedOut),
+                Reply { id, body } if id == self.last_id => return Ok(body),
+                Reply { .. } if begin.elapsed() >= self.timeout => return Err(ClientError::TimedOut),
                 Reply { .. } => (),
             }
         }
@@ -380,11 +387,11 @@ impl AsFd for Client {
     }
 }
 
-/// Returns the bytes as which a part of an answer counts. A few bytes may be a probe, which has
-/// more of them here.
-fn weight(payload: usize, body: &Body) -> usize {
+/// Returns the bytes that a part of an answer counts as. A probe may have a few bytes in a frame,
+/// and more of them in memory.
+fn counted_bytes(payload: usize, body: &Body) -> usize {
     let probes = if let Body::Probes(it) = body { size_of_val(&it[..]) } else { 0 };
-    payload.max(probes).max(LEAST)
+    payload.max(probes).max(MIN_PART_BYTES)
 }
 
 #[cfg(test)]
@@ -392,9 +399,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_count_as_what_they_take_here() {
-        assert_eq!(weight(9, &Body::Text(String::new())), 16 << 10);
-        assert_eq!(weight(40_000, &Body::Text(String::new())), 40_000);
-        assert_eq!(weight(9, &Body::Probes(vec![Probe::default(); 1000])), 1000 * size_of::<Probe>());
+    fn parts_count_by_the_memory_that_they_take() {
+        assert_eq!(counted_bytes(9, &Body::Text(String::new())), 16 << 10);
+        assert_eq!(counted_bytes(40_000, &Body::Text(String::new())), 40_000);
+        assert_eq!(counted_bytes(9, &Body::Probes(vec![Probe::default(); 1000])), 1000 * size_of::<Probe>());
     }
 }

@@ -1,7 +1,7 @@
 //! The process at the other end of a socket.
 
 // Safety: relies on getsockopt(2) with a descriptor that is open. `rustix` has this call, too, but
-// its process id can't be 0, which the kernel gives for a process that is not visible here.
+// its type of a process id excludes 0, which the kernel gives for a process that is not visible.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -46,7 +46,7 @@ impl Peer {
         Ok(Self { pid: u32::try_from(it.pid).unwrap_or(0), uid: it.uid })
     }
 
-    /// Returns whether it may ask this process: it runs as the same user, or as root.
+    /// Returns whether it may send requests to this process: it runs as the same user, or as root.
     #[must_use]
     pub fn is_allowed(self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()

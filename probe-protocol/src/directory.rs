@@ -1,8 +1,9 @@
-//! The sockets' place: a folder that one user alone can use. Linux.
+//! The folder of the sockets, which one user alone can use. Linux.
 //!
-//! `$XDG_RUNTIME_DIR/latent-probes/PID.sock`, or else `/tmp/latent-probes-UID/PID.sock`. A program
-//! binds its socket under another name and renames it once it listens. So a socket of that name
-//! that refuses connections belongs to nobody, and any process may remove it.
+//! A socket is `$XDG_RUNTIME_DIR/latent-probes/PID.sock`, or else
+//! `/tmp/latent-probes-UID/PID.sock`. A program binds its socket under another name and renames it
+//! once it listens. So nobody serves a socket of that name that refuses connections, and any
+//! process may remove it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,22 +16,23 @@ use rustix::process::geteuid;
 
 use crate::error::{DirectoryError, MAX_PATH};
 
-const NAME: &str = "latent-probes";
+const FOLDER: &str = "latent-probes";
 
 /// The variable that names the folder of a user's sockets.
-pub(crate) const RUNTIME: &str = "XDG_RUNTIME_DIR";
+pub(crate) const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 
-const OTHERS: u32 = 0o077;
+/// Bits of a file's mode: any right of others, their right to write, and the sticky bit.
+const OTHERS_ANY: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Returns the folder of this user's sockets, and makes it if it is not there.
 ///
-/// `XDG_RUNTIME_DIR` counts if it is an absolute path of a folder that this user owns and that no
+/// `XDG_RUNTIME_DIR` is used if it is an absolute path of a folder that this user owns and that no
 /// other user may change; otherwise the folder is in `/tmp`.
 ///
 /// # Errors
-/// [`DirectoryError`]. A folder that another user owns or may use is never used, nor a link to one.
+/// [`DirectoryError`]. A folder that another user owns or may use is refused, and so is a link.
 ///
 /// ```no_run
 /// println!("{}", probe_protocol::own_directory()?.display());
@@ -38,12 +40,12 @@ const STICKY: u32 = 0o1000;
 /// ```
 pub fn own_directory() -> Result<PathBuf, DirectoryError> {
     let uid = geteuid().as_raw();
-    let runtime = env::var_os(RUNTIME).map(PathBuf::from).filter(|path| is_private_parent(path, uid));
+    let runtime = env::var_os(RUNTIME_VARIABLE).map(PathBuf::from).filter(|path| is_private(path, uid));
     let path = if let Some(runtime) = runtime {
-        runtime.join(NAME)
+        runtime.join(FOLDER)
     } else {
         check_parent(Path::new("/tmp"), uid)?;
-        fallback(uid)
+        tmp_folder(uid)
     };
     match DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -53,16 +55,16 @@ pub fn own_directory() -> Result<PathBuf, DirectoryError> {
     }
 }
 
-fn fallback(uid: u32) -> PathBuf {
-    format!("/tmp/{NAME}-{uid}").into()
+fn tmp_folder(uid: u32) -> PathBuf {
+    format!("/tmp/{FOLDER}-{uid}").into()
 }
 
-fn is_private_parent(path: &Path, uid: u32) -> bool {
+fn is_private(path: &Path, uid: u32) -> bool {
     let is_own = |it: Metadata| it.is_dir() && it.uid() == uid && it.mode() & OTHERS_WRITE == 0;
     path.is_absolute() && fs::symlink_metadata(path).is_ok_and(is_own)
 }
 
-/// Checks that no other user can put another folder in place of one below.
+/// Checks that no other user can replace a folder in this one.
 fn check_parent(path: &Path, uid: u32) -> Result<(), DirectoryError> {
     let of = |error| DirectoryError::System { path: path.to_owned(), error };
     let it = fs::metadata(path).map_err(of)?;
@@ -75,19 +77,19 @@ fn check_parent(path: &Path, uid: u32) -> Result<(), DirectoryError> {
 fn check(path: &Path, uid: u32) -> Result<(), DirectoryError> {
     let of = |error| DirectoryError::System { path: path.to_owned(), error };
     let it = fs::symlink_metadata(path).map_err(of)?;
-    unsafe_because(&it, &[uid])
+    find_problem(&it, &[uid])
         .map_or(Ok(()), |problem| Err(DirectoryError::Unsafe { path: path.to_owned(), problem }))
 }
 
-/// Returns what makes a folder unsafe that one of these users should own.
-pub(crate) fn unsafe_because(it: &Metadata, owners: &[u32]) -> Option<&'static str> {
+/// Returns the reason why a folder is unsafe that one of these users should own.
+pub(crate) fn find_problem(it: &Metadata, owners: &[u32]) -> Option<&'static str> {
     if it.is_symlink() {
         Some("it is a symbolic link")
     } else if !it.is_dir() {
         Some("it is not a folder")
     } else if !owners.contains(&it.uid()) {
         Some("another user owns it")
-    } else if it.mode() & OTHERS != 0 {
+    } else if it.mode() & OTHERS_ANY != 0 {
         Some("its mode is not 0700, so other users may use it")
     } else {
         None
@@ -106,7 +108,7 @@ pub(crate) fn unsafe_because(it: &Metadata, owners: &[u32]) -> Option<&'static s
 /// ```
 pub fn socket_path(directory: &Path, pid: u32) -> Result<PathBuf, DirectoryError> {
     let path = directory.join(file_name(pid));
-    // The name under which it is bound is one byte longer.
+    // The socket is first bound under a name that is one byte longer.
     if path.as_os_str().len() < MAX_PATH { Ok(path) } else { Err(DirectoryError::TooLong { path }) }
 }
 
@@ -115,10 +117,10 @@ pub(crate) fn file_name(pid: u32) -> String {
 }
 
 /// Returns the folders in which a user's process may have its socket, the likeliest first.
-pub(crate) fn candidates(uid: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
+pub(crate) fn candidate_folders(uid: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
     let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
-    let mut all: Vec<_> = runtime.into_iter().map(|it| it.join(NAME)).collect();
-    for further in [format!("/run/user/{uid}/{NAME}").into(), fallback(uid)] {
+    let mut all: Vec<_> = runtime.into_iter().map(|it| it.join(FOLDER)).collect();
+    for further in [format!("/run/user/{uid}/{FOLDER}").into(), tmp_folder(uid)] {
         if !all.contains(&further) {
             all.push(further);
         }
@@ -126,14 +128,14 @@ pub(crate) fn candidates(uid: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
     all
 }
 
-/// Returns whether there is such a process, or no way to know.
+/// Returns whether there is such a process. `true` if nobody can tell, without `/proc`.
 pub(crate) fn is_running(pid: u32) -> bool {
     let proc = Path::new("/proc");
     proc.join(pid.to_string()).exists() || !proc.join("self").exists()
 }
 
 /// Returns the process whose socket this is: `7.sock`, or `.7.sock` before it listens.
-pub(crate) fn pid_of(path: &Path) -> Option<u32> {
+pub(crate) fn pid_of_socket(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.trim_start_matches('.').strip_suffix(".sock")?.parse().ok()
 }
 
@@ -146,15 +148,15 @@ mod tests {
         for (path, pid) in
             [("/a/7.sock", Some(7)), ("/a/.7.sock", Some(7)), ("/a/b.sock", None), ("/a/7", None)]
         {
-            assert_eq!(pid_of(path.as_ref()), pid, "{path}");
+            assert_eq!(pid_of_socket(path.as_ref()), pid, "{path}");
         }
     }
 
     #[test]
     fn candidates_are_looked_at_once() {
-        let all = candidates(7, Some("/run/user/7".into()));
+        let all = candidate_folders(7, Some("/run/user/7".into()));
         assert_eq!(all, ["/run/user/7/latent-probes", "/tmp/latent-probes-7"].map(PathBuf::from));
-        let all = candidates(7, Some("relative".into()));
+        let all = candidate_folders(7, Some("relative".into()));
         assert_eq!(all.len(), 2);
     }
 

@@ -13,17 +13,19 @@ use std::time::Duration;
 use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
-use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, unsafe_because};
+use crate::directory::{
+    RUNTIME_VARIABLE, candidate_folders, file_name, find_problem, is_running, pid_of_socket,
+};
 use crate::error::{ClientError, DirectoryError};
-use crate::stale::Opened;
+use crate::stale::OpenFolder;
 
-/// The time that a client waits for a program to take its connection.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// The time that a client waits for an answer, unless told otherwise. The first operation of a
-/// runtime waits for the kernel (membarrier(2) waits for RCU), on a loaded machine for ten seconds.
-pub(crate) const ANSWER: Duration = Duration::from_secs(30);
+/// The time for a program to take a connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The default time for an answer. The first operation of a runtime waits for the kernel
+/// (membarrier(2) waits for RCU), on a loaded machine for ten seconds.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A socket in a user's folder, and the process whose it is.
+/// A socket in a user's folder, and its process.
 ///
 /// ```no_run
 /// for socket in probe_protocol::sockets() {
@@ -38,17 +40,17 @@ pub struct AgentSocket {
     pub path: PathBuf,
 }
 
-/// Returns the sockets of running programs of this user, and for root of all users, by process.
-/// Removes those of programs that are gone.
+/// Returns the sockets of this user's running programs, for root those of all users, sorted by
+/// process. Removes those of ended programs.
 ///
-/// A program may have become another one (`exec`) that serves no socket. Connecting finds that out.
+/// A program may have become another one (`exec`) that serves no socket. Connecting fails then.
 ///
 /// ```no_run
 /// assert!(probe_protocol::sockets().iter().all(|socket| socket.pid != 0));
 /// ```
 pub fn sockets() -> Vec<AgentSocket> {
     let uid = geteuid().as_raw();
-    let mut folders = candidates(uid, env::var_os(RUNTIME));
+    let mut folders = candidate_folders(uid, env::var_os(RUNTIME_VARIABLE));
     if uid == 0 {
         let of = |parent: &str| fs::read_dir(parent).into_iter().flatten().flatten().map(|it| it.path());
         folders.extend(of("/run/user").map(|it| it.join("latent-probes")));
@@ -59,14 +61,14 @@ pub fn sockets() -> Vec<AgentSocket> {
     }
     let mut found = BTreeMap::new();
     for folder in folders {
-        // The folder that is checked is the folder that is used.
-        let Ok(opened) = Opened::new(&folder) else { continue };
+        // The checked folder is the one that is used, even if its path leads elsewhere later.
+        let Ok(opened) = OpenFolder::new(&folder) else { continue };
         let Ok(it) = opened.metadata() else { continue };
-        if unsafe_because(&it, &[if uid == 0 { it.uid() } else { uid }]).is_some() {
+        if find_problem(&it, &[if uid == 0 { it.uid() } else { uid }]).is_some() {
             continue;
         }
         for name in fs::read_dir(opened.path()).into_iter().flatten().flatten().map(|it| it.file_name()) {
-            let Some(pid) = pid_of(name.as_ref()) else { continue };
+            let Some(pid) = pid_of_socket(name.as_ref()) else { continue };
             if !is_running(pid) {
                 opened.remove_stale(&name);
             } else if *name == *file_name(pid) {
@@ -77,18 +79,18 @@ pub fn sockets() -> Vec<AgentSocket> {
     found.into_iter().map(|(pid, path)| AgentSocket { pid, path }).collect()
 }
 
-/// The process to connect to, by what `/proc` says of it.
-pub(crate) struct Target {
+/// A process to connect to, as `/proc` describes it.
+pub(crate) struct Program {
     pid: u32,
     /// Its id in its own namespace of processes.
-    pub(crate) inner: u32,
+    pub(crate) inner_pid: u32,
     uid: u32,
     /// The path of its file system from here; empty if it is this process's.
     root: PathBuf,
     runtime: Option<OsString>,
 }
 
-impl Target {
+impl Program {
     pub(crate) fn new(pid: u32) -> Result<Self, ClientError> {
         let of = PathBuf::from(format!("/proc/{pid}"));
         let uid = fs::metadata(&of).map_err(|_| ClientError::NoProcess(pid))?.uid();
@@ -101,15 +103,15 @@ impl Target {
         let is_elsewhere =
             is_mounted_apart || other.as_ref().is_some_and(|it| own.as_ref().map(place) != Some(place(it)));
         let status = fs::read_to_string(of.join("status")).unwrap_or_default();
-        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        let inner = inner.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
-        // Without the right to read its variables, or while it becomes another program, it has the
-        // same as this process, as a rule.
+        let inner_pid = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let inner_pid = inner_pid.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
+        // Without the right to read its variables, and while it becomes another program, it
+        // probably has the same as this process.
         let environ = fs::read(of.join("environ")).ok().filter(|it| !it.is_empty());
-        let runtime = environ.map_or_else(|| env::var_os(RUNTIME), |it| named(&it));
+        let runtime = environ.map_or_else(|| env::var_os(RUNTIME_VARIABLE), |it| runtime_folder(&it));
         Ok(Self {
             pid,
-            inner: inner.unwrap_or(pid),
+            inner_pid: inner_pid.unwrap_or(pid),
             uid,
             root: if is_elsewhere { of.join("root") } else { PathBuf::new() },
             runtime,
@@ -117,7 +119,7 @@ impl Target {
     }
 
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
-        let folders = candidates(self.uid, self.runtime.clone()).into_iter();
+        let folders = candidate_folders(self.uid, self.runtime.clone()).into_iter();
         let below = |folder: PathBuf| match folder.strip_prefix("/") {
             Ok(relative) if !self.root.as_os_str().is_empty() => self.root.join(relative),
             _ => folder,
@@ -128,8 +130,8 @@ impl Target {
     /// Connects to its socket in a folder. Returns `None` if there is none.
     pub(crate) fn connect(&self, folder: &Path, path: &Path) -> Result<Option<Channel>, ClientError> {
         let system = |error: io::Error| ClientError::System { path: path.to_owned(), error };
-        // The folder that is checked is the folder that is used.
-        let opened = match Opened::new(folder) {
+        // The checked folder is the one that is used, even if its path leads elsewhere later.
+        let opened = match OpenFolder::new(folder) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -139,11 +141,11 @@ impl Target {
             Err(error) => return Err(system(error)),
         };
         let owners = [self.uid, geteuid().as_raw(), 0];
-        if let Some(problem) = unsafe_because(&opened.metadata().map_err(system)?, &owners) {
+        if let Some(problem) = find_problem(&opened.metadata().map_err(system)?, &owners) {
             return Err(DirectoryError::Unsafe { path: folder.to_owned(), problem }.into());
         }
-        let name = file_name(self.inner);
-        let channel = match Channel::connect(&opened.path().join(&name), PATIENCE) {
+        let name = file_name(self.inner_pid);
+        let channel = match Channel::connect(&opened.path().join(&name), CONNECT_TIMEOUT) {
             Ok(channel) => channel,
             Err(ChannelError::System(error)) => {
                 return match error.kind() {
@@ -155,7 +157,7 @@ impl Target {
                     _ => Err(system(error)),
                 };
             }
-            Err(error) => return Err(at(path, error)),
+            Err(error) => return Err(client_error(path, error)),
         };
         let served_by = channel.peer().map_err(system)?.pid;
         if served_by != self.pid {
@@ -165,7 +167,7 @@ impl Target {
     }
 }
 
-pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
+pub(crate) fn client_error(path: &Path, error: ChannelError) -> ClientError {
     match error {
         ChannelError::TimedOut => ClientError::TimedOut,
         ChannelError::Ended => ClientError::Ended,
@@ -174,9 +176,10 @@ pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
     }
 }
 
-/// Returns the folder of sockets that a process's variables name.
-fn named(environ: &[u8]) -> Option<OsString> {
-    let is_named = |it: &[u8]| Some(it.strip_prefix(RUNTIME.as_bytes())?.strip_prefix(b"=")?.to_vec());
+/// Returns the folder that a process's variables name.
+fn runtime_folder(environ: &[u8]) -> Option<OsString> {
+    let is_named =
+        |it: &[u8]| Some(it.strip_prefix(RUNTIME_VARIABLE.as_bytes())?.strip_prefix(b"=")?.to_vec());
     environ.split(|byte| *byte == 0).find_map(is_named).map(OsString::from_vec)
 }
 
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn a_variable_is_found_among_others() {
         let environ = b"A=XDG_RUNTIME_DIR=/no\0XDG_RUNTIME_DIR=/run/user/7\0B=1\0";
-        assert_eq!(named(environ), Some("/run/user/7".into()));
-        assert_eq!(named(b"XDG_RUNTIME_DIRS=/no\0"), None);
+        assert_eq!(runtime_folder(environ), Some("/run/user/7".into()));
+        assert_eq!(runtime_folder(b"XDG_RUNTIME_DIRS=/no\0"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The errors of the socket's directory and of the client.
+//! The errors of the socket's folder and of the client.
 
 use std::error::Error;
 use std::fmt;
@@ -94,7 +94,7 @@ pub enum ClientError {
         /// The process.
         pid: u32,
         /// The sockets that it could have.
-        looked: Vec<PathBuf>,
+        searched: Vec<PathBuf>,
     },
     /// The socket's directory, or the socket, could be another user's.
     Directory(DirectoryError),
@@ -131,13 +131,13 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoProcess(pid) => write!(f, "there is no process {pid}"),
-            Self::NoAgent { pid, looked } => {
+            Self::NoAgent { pid, searched } => {
                 write!(
                     f,
                     "process {pid} can't be asked; start it with PROBE_AGENT=1, and the feature `agent`, or by \
                      `probectl run`, or bring it an agent by `probectl attach`"
                 )?;
-                for (at, path) in looked.iter().enumerate() {
+                for (at, path) in searched.iter().enumerate() {
                     let before = if at == 0 { "; there is no " } else { ", nor " };
                     write!(f, "{before}{}", path.display())?;
                 }

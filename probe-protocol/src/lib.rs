@@ -64,12 +64,12 @@ pub use message::{
 pub use status::{AttachmentInfo, ConsumerInfo, OwnRules, Status};
 #[cfg(target_os = "linux")]
 pub use {
-    channel::{Channel, ChannelError, Received},
+    channel::{Channel, ChannelError, ReceivedFrame},
     client::{Client, Report},
     credentials::Peer,
     directory::{own_directory, socket_path},
     discovery::{AgentSocket, sockets},
     listener::{BindError, Listener},
-    passed::writable,
+    passed::writable_file,
     stale::{is_stale, remove_all_stale},
 };

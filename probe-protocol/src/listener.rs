@@ -25,7 +25,7 @@ use crate::error::DirectoryError;
 use crate::socket::Socket;
 use crate::stale::is_stale;
 
-/// Clients that may wait to be accepted.
+/// The most clients that wait to be accepted.
 const BACKLOG: i32 = 64;
 
 /// A socket to which clients connect.
@@ -45,7 +45,7 @@ const BACKLOG: i32 = 64;
 pub struct Listener {
     socket: Socket,
     path: PathBuf,
-    /// The device and the number of the socket's file.
+    /// The device and the inode of the socket's file.
     file: (u64, u64),
 }
 
@@ -54,7 +54,7 @@ pub struct Listener {
 /// ```
 /// use probe_protocol::BindError;
 ///
-/// let error = BindError::NoSocket { path: "/tmp/7.sock".into() };
+/// let error = BindError::NotASocket { path: "/tmp/7.sock".into() };
 /// assert_eq!(error.to_string(), "/tmp/7.sock is in the way, and is not a socket; remove it");
 /// ```
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub enum BindError {
     /// There is no safe folder for it.
     Directory(DirectoryError),
     /// Another file has its name.
-    NoSocket {
+    NotASocket {
         /// The file.
         path: PathBuf,
     },
@@ -85,7 +85,7 @@ impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(f),
-            Self::NoSocket { path } => {
+            Self::NotASocket { path } => {
                 write!(f, "{} is in the way, and is not a socket; remove it", path.display())
             }
             Self::Served { path } => write!(
@@ -102,8 +102,8 @@ impl fmt::Display for BindError {
 impl Error for BindError {}
 
 impl Listener {
-    /// Makes the socket of this process, in its user's folder. Replaces one that an earlier process
-    /// of the same id, or an earlier program of this process, has left.
+    /// Makes the socket of this process in its user's folder. Replaces a socket that an earlier
+    /// process of the same id, or an earlier program of this process, has left.
     ///
     /// # Errors
     /// [`BindError`].
@@ -114,32 +114,32 @@ impl Listener {
 
     fn bind_to(path: PathBuf) -> Result<Self, BindError> {
         match fs::symlink_metadata(&path) {
-            Ok(it) if !it.file_type().is_socket() => return Err(BindError::NoSocket { path }),
+            Ok(it) if !it.file_type().is_socket() => return Err(BindError::NotASocket { path }),
             Ok(_) if !is_stale(&path) => return Err(BindError::Served { path }),
             _ => (),
         }
-        match Self::listening(&path) {
+        match Self::publish(&path) {
             Ok((socket, file)) => Ok(Self { socket, path, file }),
             Err(error) => Err(BindError::System { path, error }),
         }
     }
 
-    fn listening(path: &Path) -> io::Result<(Socket, (u64, u64))> {
+    fn publish(path: &Path) -> io::Result<(Socket, (u64, u64))> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let beside = path.with_file_name(format!(".{name}"));
-        // A process that was killed between the next steps has left it.
-        let _ = fs::remove_file(&beside);
+        let unpublished = path.with_file_name(format!(".{name}"));
+        // A process that was killed between the next steps may have left it.
+        let _ = fs::remove_file(&unpublished);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = Socket::new(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)?;
-        bind(&socket, &SocketAddrUnix::new(&beside)?)?;
-        let published = fs::set_permissions(&beside, Permissions::from_mode(0o600)).and_then(|()| {
+        bind(&socket, &SocketAddrUnix::new(&unpublished)?)?;
+        let published = fs::set_permissions(&unpublished, Permissions::from_mode(0o600)).and_then(|()| {
             listen(&socket, BACKLOG)?;
-            let it = fs::symlink_metadata(&beside)?;
-            fs::rename(&beside, path)?;
+            let it = fs::symlink_metadata(&unpublished)?;
+            fs::rename(&unpublished, path)?;
             Ok((it.dev(), it.ino()))
         });
         if published.is_err() {
-            let _ = fs::remove_file(&beside);
+            let _ = fs::remove_file(&unpublished);
         }
         Ok((socket, published?))
     }
@@ -149,7 +149,7 @@ impl Listener {
         &self.path
     }
 
-    /// Waits until a client connects. The thread does not wake up before.
+    /// Waits until a client connects. The thread sleeps until then.
     ///
     /// # Errors
     /// The system's.
@@ -163,7 +163,7 @@ impl Listener {
         }
     }
 
-    /// Accepts a client that waits. Returns `None` if none does.
+    /// Accepts a waiting client. Returns `None` if no client waits.
     ///
     /// # Errors
     /// The system's: too many open files, no memory; `EBADF` if the program has closed the
@@ -172,7 +172,7 @@ impl Listener {
         self.socket.check()?;
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => Channel::new(socket).map(Some),
-            // The client may have left already.
+            // The client may have ended the connection already.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -185,9 +185,8 @@ impl Listener {
     }
 
     /// Ends it, from any thread: [`wait`](Self::wait) returns, and no client is accepted any more.
-    /// Returns whether that was possible: the program may have closed the descriptor.
+    /// Returns `false` if the program has closed the descriptor.
     pub fn end(&self) -> bool {
-        // A thread that waits finds it ended.
         self.is_open() && shutdown(&self.socket, Shutdown::Both).is_ok()
     }
 
@@ -195,7 +194,7 @@ impl Listener {
     pub fn remove(&self) {
         let is_own = |it: fs::Metadata| (it.dev(), it.ino()) == self.file;
         if fs::symlink_metadata(&self.path).is_ok_and(is_own) {
-            // Without the right to remove it, it stays as one that nobody serves.
+            // Without the right to remove it, it stays as a stale one.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -252,7 +251,7 @@ mod tests {
         let folder = Folder::new("foreign");
         let path = folder.0.join("7.sock");
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(Listener::bind_to(path.clone()), Err(BindError::NoSocket { .. })));
+        assert!(matches!(Listener::bind_to(path.clone()), Err(BindError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         fs::remove_file(&path).unwrap();
         let listener = Listener::bind_to(path.clone()).unwrap();

@@ -27,7 +27,7 @@ pub struct Hello {
     pub executable: String,
 }
 
-/// A request, and the number by which its replies are known.
+/// A request, and the number that its replies carry.
 ///
 /// ```
 /// use probe_protocol::{Call, Request};
@@ -43,7 +43,7 @@ pub struct Call {
     pub request: Request,
 }
 
-/// A client's wish.
+/// A client's request.
 ///
 /// ```
 /// use probe_protocol::Request;
@@ -111,13 +111,13 @@ pub enum Request {
     },
     /// Ends the agent: detaches all attachments of clients, ends their connections, and removes the
     /// socket. The answer is [`Body::Done`], and then this connection ends, too.
-    Leave {
-        /// Refuses if there is another client, or an attachment, or if the agent is to stay.
+    Shutdown {
+        /// Refuses if there is another client or an attachment, or if the agent is kept.
         only_unused: bool,
     },
-    /// Lets an agent stay that was brought for clients, and would go with the last of them. The
+    /// Keeps an agent that was injected for clients, and would end with the last of them. The
     /// answer is [`Body::Done`].
-    Stay,
+    KeepAgent,
 }
 
 /// Consumers to attach.

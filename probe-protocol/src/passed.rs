@@ -1,4 +1,4 @@
-//! The file that a client has opened and passed on. Linux.
+//! The file that a client has opened and sent. Linux.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::failure::{Failure, FailureKind};
 
-/// Returns the passed descriptor as a file to write to.
+/// Returns the descriptor that came with a frame, as a file to write to.
 ///
 /// # Errors
 /// A [`Failure`] for the client, unless it is a regular file that is open for writing, and not for
@@ -19,19 +19,19 @@ use crate::failure::{Failure, FailureKind};
 ///
 /// # let path = std::env::temp_dir().join(format!("passed-{}", std::process::id()));
 /// // let path = "run.pftrace";
-/// assert!(probe_protocol::writable(File::create(&path)?.into()).is_ok());
-/// let error = probe_protocol::writable(File::open(&path)?.into()).unwrap_err();
+/// assert!(probe_protocol::writable_file(File::create(&path)?.into()).is_ok());
+/// let error = probe_protocol::writable_file(File::open(&path)?.into()).unwrap_err();
 /// assert_eq!(error.message, "the file that came with the request is not open for writing");
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn writable(passed: OwnedFd) -> Result<File, Failure> {
+pub fn writable_file(descriptor: OwnedFd) -> Result<File, Failure> {
     let refused = |problem: &str| {
         let message = format!("the file that came with the request {problem}");
         Failure::new(FailureKind::File, message)
     };
-    let flags = fcntl_getfl(&passed).map_err(|error| refused(&format!("can't be used: {error}")))?;
-    let file = File::from(passed);
+    let flags = fcntl_getfl(&descriptor).map_err(|error| refused(&format!("can't be used: {error}")))?;
+    let file = File::from(descriptor);
     let metadata = file.metadata().map_err(|error| refused(&format!("can't be used: {error}")))?;
     if !metadata.is_file() {
         return Err(refused("is not a regular file; write to one, and copy it from there"));

@@ -1,4 +1,4 @@
-//! A descriptor that the program may close, or use for another file, without this crate's notice.
+//! A socket whose descriptor the program may close, or use for another file, unnoticed.
 
 use std::io;
 use std::mem;
@@ -7,26 +7,26 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
-/// A socket, and the numbers by which it is known again. A program may close all descriptors from
-/// some number on (`close_range`), and get the same numbers for its own files.
+/// A socket, and the numbers that identify it. A program may close all descriptors from some number
+/// on (`close_range`), and get the same numbers for its own files.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    /// `None` while it is dropped.
+    /// `None` once `drop` has taken it.
     descriptor: Option<OwnedFd>,
-    /// Has the device and the number there, which no other open file has.
-    own: Stat,
+    /// Has the device and the inode, which no other open file has.
+    identity: Stat,
 }
 
 impl Socket {
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Self> {
-        let own = fstat(&descriptor)?;
-        Ok(Self { descriptor: Some(descriptor), own })
+        let identity = fstat(&descriptor)?;
+        Ok(Self { descriptor: Some(descriptor), identity })
     }
 
-    /// Returns whether the descriptor is still this socket's. Takes no lock: a forked child may
-    /// ask.
+    /// Returns whether the descriptor is still this socket's. Takes no lock, so a forked child may
+    /// call it.
     pub(crate) fn is_open(&self) -> bool {
-        fstat(self).is_ok_and(|it| (it.st_dev, it.st_ino) == (self.own.st_dev, self.own.st_ino))
+        fstat(self).is_ok_and(|it| (it.st_dev, it.st_ino) == (self.identity.st_dev, self.identity.st_ino))
     }
 
     /// Returns an error unless the descriptor is still this socket's.
@@ -37,14 +37,14 @@ impl Socket {
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_ref().expect("it is taken by `drop` alone").as_fd()
+        self.descriptor.as_ref().expect("only `drop` takes it").as_fd()
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         if !self.is_open() {
-            // Closing the number would close another file of the program.
+            // Closing the descriptor would close another file of the program.
             mem::forget(self.descriptor.take());
         }
     }
@@ -66,9 +66,9 @@ mod tests {
         let (one, mut other) = UnixStream::pair().unwrap();
         let socket = Socket::new(one.into()).unwrap();
         let mut number = socket.as_fd().try_clone_to_owned().unwrap();
-        let own = Socket::new(number.try_clone().unwrap()).unwrap().own;
+        let identity = Socket::new(number.try_clone().unwrap()).unwrap().identity;
         dup2(File::open("/dev/null").unwrap(), &mut number).unwrap();
-        let reused = Socket { descriptor: Some(number), own };
+        let reused = Socket { descriptor: Some(number), identity };
         assert_eq!((socket.check(), reused.check()), (Ok(()), Err(Errno::BADF)));
         let link = format!("/proc/self/fd/{}", reused.as_fd().as_raw_fd());
         drop((socket, reused));

@@ -1,6 +1,6 @@
-//! Sockets that processes have left when they were killed. Linux.
+//! Sockets that killed processes have left behind. Linux.
 //!
-//! A folder is opened once, and its files are looked at, renamed and removed by its descriptor: if
+//! A folder is opened once. Its files are then found, renamed and removed by its descriptor: if
 //! somebody puts another folder or a link in its place meanwhile, that one is not touched.
 
 use std::ffi::{OsStr, OsString};
@@ -15,9 +15,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, open, renameat, renameat_with, unlinkat};
 
 use crate::channel::{Channel, ChannelError};
-use crate::directory::{is_running, pid_of};
+use crate::directory::{is_running, pid_of_socket};
 
-/// Returns whether no process listens at a socket. Waits for no one.
+/// Returns whether no process listens at a socket. Does not wait.
 ///
 /// ```
 /// use std::os::unix::net::UnixListener;
@@ -38,8 +38,8 @@ pub fn is_stale(path: &Path) -> bool {
     }
 }
 
-/// Removes the sockets of processes that are gone from a folder. Looks at a limited number of
-/// files, and connects to none of a process that is there.
+/// Removes the sockets of ended processes from a folder. Reads 1000 names of files at most, and
+/// connects to no running process.
 ///
 /// ```no_run
 /// probe_protocol::remove_all_stale(&probe_protocol::own_directory()?);
@@ -47,20 +47,20 @@ pub fn is_stale(path: &Path) -> bool {
 /// ```
 pub fn remove_all_stale(directory: &Path) {
     /// Enough for a machine's programs, and soon done.
-    const AT_MOST: usize = 1000;
-    let Ok(folder) = Opened::new(directory) else { return };
+    const MAX_FILES: usize = 1000;
+    let Ok(folder) = OpenFolder::new(directory) else { return };
     let Ok(entries) = fs::read_dir(folder.path()) else { return };
-    for entry in entries.take(AT_MOST).flatten() {
-        if pid_of(&entry.path()).is_some_and(|pid| !is_running(pid)) {
+    for entry in entries.take(MAX_FILES).flatten() {
+        if pid_of_socket(&entry.path()).is_some_and(|pid| !is_running(pid)) {
             folder.remove_stale(&entry.file_name());
         }
     }
 }
 
-/// A folder, whatever its path names later.
-pub(crate) struct Opened(File);
+/// A folder, even if its path leads elsewhere later.
+pub(crate) struct OpenFolder(File);
 
-impl Opened {
+impl OpenFolder {
     /// Opens a folder, unless it is a link.
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -77,7 +77,7 @@ impl Opened {
     }
 
     /// Removes a socket at which no process listens. Returns whether it did. If a process makes a
-    /// new one of the same name meanwhile, that one stays.
+    /// new socket of the same name meanwhile, that one stays.
     pub(crate) fn remove_stale(&self, name: &OsStr) -> bool {
         let (Self(folder), near) = (self, self.path());
         if !is_stale(&near.join(name)) {
@@ -91,7 +91,7 @@ impl Opened {
         if is_stale(&near.join(&aside)) {
             return unlinkat(folder, &aside, AtFlags::empty()).is_ok();
         }
-        // If there is a newer one by now, this one is out of reach, and goes with its process.
+        // If there is a newer one by now, no client can reach this one any more.
         if renameat_with(folder, &aside, folder, name, RenameFlags::NOREPLACE).is_err() {
             let _ = unlinkat(folder, &aside, AtFlags::empty());
         }
@@ -122,7 +122,7 @@ mod tests {
         let _ = fs::remove_dir_all(&root);
         let (used, moved, other) = (root.join("used"), root.join("moved"), root.join("other"));
         let (first, others) = (folder(&used), folder(&other));
-        let opened = Opened::new(&used).unwrap();
+        let opened = OpenFolder::new(&used).unwrap();
         fs::rename(&used, &moved).unwrap();
         // In its place another folder, then a link to one.
         let second = folder(&used);
@@ -131,11 +131,11 @@ mod tests {
         assert!(second == first && is_stale(&second));
         fs::remove_dir_all(&used).unwrap();
         symlink(&other, &used).unwrap();
-        assert!(Opened::new(&used).is_err());
+        assert!(OpenFolder::new(&used).is_err());
         remove_all_stale(&used);
         assert!(is_stale(&others));
         // By its own name it is removed.
-        let other = Opened::new(&other).unwrap();
+        let other = OpenFolder::new(&other).unwrap();
         assert!(other.remove_stale("7.sock".as_ref()) && !others.exists());
         assert!(!other.remove_stale("7.sock".as_ref()));
         fs::remove_dir_all(&root).unwrap();

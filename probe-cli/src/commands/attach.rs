@@ -11,7 +11,7 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
     let pid = args.pid;
     let said = match connect(pid) {
         Ok(mut client) => {
-            client.stay().map_err(|error| failure(&error))?;
+            client.keep_agent().map_err(|error| failure(&error))?;
             format!("an agent serves {} already", client.path().display())
         }
         Err(ClientError::NoAgent { .. }) => bring(pid, args.agent.as_deref(), args.plugins, true)?,

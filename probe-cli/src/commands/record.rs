@@ -67,7 +67,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     // An earlier file stays until the program has taken this one.
     let staged = Staged::create(&recorded).map_err(unwritable)?;
     // The program writes all that it has before it answers the last request.
-    program.client.set_patience(PATIENCE);
+    program.client.set_timeout(PATIENCE);
     let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
     let attached = program.client.record(&attach, staged.file());
     let attached = attached.map_err(|error| program.failure(&error))?;
@@ -145,7 +145,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure>
     };
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
-    client.set_patience(PATIENCE);
+    client.set_timeout(PATIENCE);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
     let notes =
         client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
     let mut program = target(&args.target, &stop)?;
     let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
-    program.client.set_patience(PATIENCE);
+    program.client.set_timeout(PATIENCE);
     let spec = format!("{}=trace(limit={LIMIT})", args.selector);
     let attach = Attach { output: Some(format!("hits.{}", probe_trace::Trace::ENDING)), ..Attach::new(spec) };
     let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(&error))?;

@@ -46,7 +46,7 @@ impl Drop for Brought {
             if is_kept {
                 return;
             }
-            if client.leave(true).is_ok() {
+            if client.shut_down(true).is_ok() {
                 break;
             }
             // The connection before this one may be about to end.

@@ -85,7 +85,7 @@ impl Program {
         let Self { client, process } = self;
         let what = format!("waiting for the end of the agent of process {}", process.pid);
         let _progress = Progress::start(&what, 0);
-        let notes = client.leave(false).map_err(|error| failure(&error))?;
+        let notes = client.shut_down(false).map_err(|error| failure(&error))?;
         if !gone(process.pid) {
             let pid = process.pid;
             return Err(Failure::Input(format!(

@@ -184,7 +184,7 @@ impl Link {
 
 /// Lets a client wait for ever, since [`await_answer`] limits the time.
 fn unlimited(mut client: Client) -> Client {
-    client.set_patience(Duration::MAX);
+    client.set_timeout(Duration::MAX);
     client
 }
 

@@ -189,14 +189,14 @@ fn a_stopped_program_answers_later() {
         let mut tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
         tasks.all(|it| has_stopped(&it.unwrap().path())).then_some(())
     });
-    client.set_patience(Duration::from_millis(50));
+    client.set_timeout(Duration::from_millis(50));
     for _ in 0..3 {
         assert!(matches!(client.list(""), Err(ClientError::TimedOut)));
     }
     send(libc::SIGCONT);
     // Answers that come too late are not the program's end.
     assert!(!client.wait_for_end(Duration::from_millis(100)).unwrap());
-    client.set_patience(LONG);
+    client.set_timeout(LONG);
     assert_eq!(client.status().unwrap().attachments[0].id, attached.id);
     client.detach(attached.id).unwrap();
     target.is_as_before();

@@ -272,9 +272,9 @@ fn mistakes_say_where_and_change_nothing() {
 #[test]
 fn there_is_no_agent_unless_somebody_asks() {
     let mut target = Target::with(&[]);
-    let Err(ClientError::NoAgent { pid, looked }) = Client::connect(target.pid()) else { panic!() };
+    let Err(ClientError::NoAgent { pid, searched }) = Client::connect(target.pid()) else { panic!() };
     assert_eq!(pid, target.pid());
-    assert_eq!(looked[0], target.socket());
+    assert_eq!(searched[0], target.socket());
     assert_eq!(target.number("switches"), 0);
     // One call does, and says where; a second one changes nothing.
     assert_eq!(target.ask("start"), target.socket().display().to_string());

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable};
+use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable_file};
 
 use super::attachments::{ClientAttachment, detach};
 use super::described::{SPEC, attached, info};
@@ -38,7 +38,7 @@ pub(super) fn answer(
             reporting::report(&*found(attachment)?, consumer, &format, &only, out)
         }
         Request::Snapshot { attachment, consumer, format } => {
-            let file = file.map(writable).transpose()?;
+            let file = file.map(writable_file).transpose()?;
             reporting::snapshot(&*found(attachment)?, consumer, &format, file)
         }
         Request::Pause { attachment } => {
@@ -62,8 +62,8 @@ pub(super) fn answer(
             found(attachment)?.keep();
             Ok(Body::Done(Done::default()))
         }
-        Request::Leave { only_unused } => leaving::leave(session, only_unused).map(done),
-        Request::Stay => {
+        Request::Shutdown { only_unused } => leaving::leave(session, only_unused).map(done),
+        Request::KeepAgent => {
             lock().stays = true;
             Ok(Body::Done(Done::default()))
         }
@@ -96,7 +96,7 @@ fn attach(session: Session, asked: Attach, file: Option<OwnedFd>) -> Result<Body
     let mut room = Room::reserve(consumers_of(&asked.spec)?)?;
     let opened = match (file, &asked.output) {
         (None, None) => None,
-        (Some(file), Some(name)) => Some(opened(writable(file)?, name)?),
+        (Some(file), Some(name)) => Some(opened(writable_file(file)?, name)?),
         (None, Some(_)) => return Err(failed(FailureKind::Protocol, "the output's file is missing")),
         (Some(_), None) => return Err(failed(FailureKind::Protocol, "the name of the output is missing")),
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use probe_protocol::{
-    Body, Call, Channel, ChannelError, Failure, FailureKind, Hello, Peer, Received, after_greeting,
+    Body, Call, Channel, ChannelError, Failure, FailureKind, Hello, Peer, ReceivedFrame, after_greeting,
     decode_call, encode_welcome,
 };
 
@@ -102,14 +102,14 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut looking = None;
     loop {
         while lock().has_attachments_of(session.number) {
-            if channel.wait_for_some(BETWEEN_LOOKS)? {
+            if channel.wait_readable(BETWEEN_LOOKS)? {
                 break;
             }
             look_for_probes();
             // It is no part of an answer.
             told = cpu::thread();
         }
-        let Received { payload, file } = match channel.receive(None, PATIENCE) {
+        let ReceivedFrame { payload, file } = match channel.receive(None, PATIENCE) {
             Ok(Some(received)) => received,
             Ok(None) => return Ok(()),
             Err(ChannelError::Frame(error)) => return malformed(channel, &error.to_string()),
