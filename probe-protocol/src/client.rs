@@ -15,8 +15,7 @@ use crate::directory::file_name;
 use crate::discovery::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Program, client_error};
 use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
-use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request};
-use crate::status::Status;
+use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request, Status};
 
 /// A connection to a running program.
 ///

@@ -14,10 +14,9 @@ use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::{
-    RUNTIME_VARIABLE, candidate_folders, file_name, find_problem, is_running, pid_of_socket,
+    OpenFolder, RUNTIME_VARIABLE, candidate_folders, file_name, find_problem, is_running, pid_of_socket,
 };
 use crate::error::{ClientError, DirectoryError};
-use crate::stale::OpenFolder;
 
 /// The time for a program to take a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

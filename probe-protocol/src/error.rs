@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::failure::Failure;
 use crate::frame::FrameError;
+use crate::message::Failure;
 
 /// The longest path of a socket, in bytes. On Linux, unix(7) has room for 108, with a zero at the
 /// end.

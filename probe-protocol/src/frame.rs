@@ -9,8 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::failure::Failure;
-use crate::message::{Call, Hello, Reply};
+use crate::message::{Call, Failure, Hello, Reply};
 
 /// The version of the protocol. Both sides must have the same one: messages do not describe
 /// themselves.
@@ -231,9 +230,7 @@ fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
-    use crate::message::{Attach, Body, Probe, ProbeField, Request};
-    use crate::status::Status;
+    use crate::message::{Attach, Body, FailureKind, Probe, ProbeField, Request, Status};
     use proptest::prelude::*;
 
     /// The frames of the example in `docs/protocol.md`, and each choice's number there.

@@ -28,17 +28,13 @@
 #![deny(unsafe_code)]
 
 mod error;
-mod failure;
 mod frame;
 mod message;
-mod status;
 
 #[cfg(target_os = "linux")]
 mod channel;
 #[cfg(target_os = "linux")]
 mod client;
-#[cfg(target_os = "linux")]
-mod credentials;
 #[cfg(target_os = "linux")]
 mod directory;
 #[cfg(target_os = "linux")]
@@ -46,30 +42,23 @@ mod discovery;
 #[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]
-mod passed;
-#[cfg(target_os = "linux")]
 mod socket;
-#[cfg(target_os = "linux")]
-mod stale;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};
-pub use failure::{Failure, FailureKind};
 pub use frame::{
     FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_welcome,
     encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
-    Attach, Attached, AttachedConsumer, Body, Call, Done, Hello, Probe, ProbeField, Reply, Request,
+    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Failure, FailureKind,
+    Hello, OwnRules, Probe, ProbeField, Reply, Request, Status,
 };
-pub use status::{AttachmentInfo, ConsumerInfo, OwnRules, Status};
 #[cfg(target_os = "linux")]
 pub use {
-    channel::{Channel, ChannelError, ReceivedFrame},
+    channel::{Channel, ChannelError, ReceivedFrame, writable_file},
     client::{Client, Report},
-    credentials::Peer,
-    directory::{own_directory, socket_path},
+    directory::{is_stale, own_directory, remove_all_stale, socket_path},
     discovery::{AgentSocket, sockets},
     listener::{BindError, Listener},
-    passed::writable_file,
-    stale::{is_stale, remove_all_stale},
+    socket::Peer,
 };

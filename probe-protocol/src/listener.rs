@@ -20,10 +20,9 @@ use rustix::net::{
 };
 
 use crate::channel::Channel;
-use crate::directory::{own_directory, socket_path};
+use crate::directory::{is_stale, own_directory, socket_path};
 use crate::error::DirectoryError;
 use crate::socket::Socket;
-use crate::stale::is_stale;
 
 /// The most clients that wait to be accepted.
 const BACKLOG: i32 = 64;

@@ -1,9 +1,8 @@
 //! The messages. A new version of the protocol may change them; see [`VERSION`](crate::VERSION).
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
-use crate::failure::Failure;
-use crate::status::Status;
+use serde::{Deserialize, Serialize};
 
 /// The program that answers, in its first frame.
 ///
@@ -304,4 +303,167 @@ pub struct AttachedConsumer {
     pub refused: u64,
     /// Lines that the client should show: refused sites, and terms that match no probe.
     pub notes: Vec<String>,
+}
+
+/// The program's state.
+///
+/// ```
+/// use probe_protocol::Status;
+///
+/// let status = Status { probes: 4, ..Status::default() };
+/// assert!(status.attachments.is_empty());
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Number of probes.
+    pub probes: u32,
+    /// Number of threads; 0 if that is not known.
+    pub threads: u32,
+    /// Number of connected clients, this one included.
+    pub clients: u32,
+    /// The attachments of all clients, and those that were kept.
+    pub attachments: Vec<AttachmentInfo>,
+    /// Number of attachments that the program itself has made, and of those that are being made for
+    /// clients.
+    pub of_program: u32,
+    /// Hits that the runtime could not deliver to any consumer.
+    pub lost_hits: u64,
+    /// Sites whose records can't be read.
+    pub unreadable_records: u64,
+    /// Objects whose probes have a later version.
+    pub unreadable_objects: Vec<String>,
+    /// The rules that the program follows by itself.
+    pub rules: Option<OwnRules>,
+}
+
+/// The rules that a program follows by itself.
+///
+/// ```
+/// use probe_protocol::OwnRules;
+///
+/// let rules = OwnRules { file: "/etc/app.rules".to_owned(), rules: 2, firings: 3 };
+/// assert_eq!(format!("{} of {}", rules.rules, rules.file), "2 of /etc/app.rules");
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct OwnRules {
+    /// The file that they are read from.
+    pub file: String,
+    /// Number of rules.
+    pub rules: u32,
+    /// Number of firings of all of them so far.
+    pub firings: u64,
+}
+
+/// One attachment of a client.
+///
+/// ```
+/// use probe_protocol::AttachmentInfo;
+///
+/// fn shown(it: &AttachmentInfo) -> String {
+///     format!("{} {}{}", it.id, it.spec, if it.is_kept { " (kept)" } else { "" })
+/// }
+/// # let it = AttachmentInfo { id: 3, spec: "**=count".into(), is_kept: true, ..Default::default() };
+/// # assert_eq!(shown(&it), "3 **=count (kept)");
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct AttachmentInfo {
+    /// Its number.
+    pub id: u32,
+    /// Its text.
+    pub spec: String,
+    /// Whether it outlives the connection of its client.
+    pub is_kept: bool,
+    /// The process id of its client, as the program sees it.
+    pub client: u32,
+    /// Whether that client is connected.
+    pub is_connected: bool,
+    /// Milliseconds since it was attached.
+    pub milliseconds: u64,
+    /// Its consumers, in the order of the text.
+    pub consumers: Vec<ConsumerInfo>,
+}
+
+/// One consumer of an attachment.
+///
+/// ```
+/// use probe_protocol::ConsumerInfo;
+///
+/// let recorder = ConsumerInfo { name: "trace".into(), has_snapshots: true, ..Default::default() };
+/// assert!(recorder.formats.is_empty());
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: String,
+    /// The endings of the formats of its reports.
+    pub formats: Vec<String>,
+    /// Whether it is a flight recorder. [`Snapshot`](Request::Snapshot) writes a copy of one
+    /// to a file.
+    pub has_snapshots: bool,
+}
+
+/// The reason why a request failed.
+///
+/// ```
+/// use probe_protocol::{Failure, FailureKind};
+///
+/// let failure = Failure::new(FailureKind::NoMatch, "no probe matches `net`");
+/// assert_eq!(failure.to_string(), "no probe matches `net`");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// The kind of the reason.
+    pub kind: FailureKind,
+    /// The failure, and the correct form or a remedy.
+    pub message: String,
+    /// For a malformed text, the byte where the mistake is.
+    pub at: Option<u32>,
+}
+
+impl Failure {
+    /// Makes one without a place.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), at: None }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Kinds of failures, for exit codes.
+///
+/// ```
+/// use probe_protocol::FailureKind;
+///
+/// fn is_mine(kind: FailureKind) -> bool {
+///     matches!(kind, FailureKind::Malformed | FailureKind::NoMatch)
+/// }
+/// # assert!(is_mine(FailureKind::NoMatch));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// A text or a format is malformed.
+    Malformed,
+    /// A selector names no probe.
+    NoMatch,
+    /// No site could be activated.
+    Refused,
+    /// The consumer or the system refused.
+    Unable,
+    /// There is no such attachment, or no such consumer in it.
+    Unknown,
+    /// Another client has the attachment, or the client may not connect.
+    Denied,
+    /// Too many clients or attachments.
+    Limit,
+    /// The file of a trace can't be written.
+    File,
+    /// The frame or the message is malformed. The agent ends the connection.
+    Protocol,
+    /// The agent has a bug.
+    Internal,
 }
