@@ -25,7 +25,8 @@ use rustix::process::geteuid;
 use crate::channel::{Channel, ChannelError};
 use crate::error::{DirectoryError, MAX_PATH};
 
-const FOLDER: &str = "latent-probes";
+/// The name of the folder, or its beginning.
+pub(crate) const FOLDER: &str = "latent-probes";
 
 /// The variable that names the folder of a user's sockets.
 pub(crate) const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";

@@ -14,7 +14,8 @@ use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::{
-    OpenFolder, RUNTIME_VARIABLE, candidate_folders, file_name, find_problem, is_running, pid_of_socket,
+    FOLDER, OpenFolder, RUNTIME_VARIABLE, candidate_folders, file_name, find_problem, is_running,
+    pid_of_socket,
 };
 use crate::error::{ClientError, DirectoryError};
 
@@ -52,11 +53,9 @@ pub fn sockets() -> Vec<AgentSocket> {
     let mut folders = candidate_folders(uid, env::var_os(RUNTIME_VARIABLE));
     if uid == 0 {
         let of = |parent: &str| fs::read_dir(parent).into_iter().flatten().flatten().map(|it| it.path());
-        folders.extend(of("/run/user").map(|it| it.join("latent-probes")));
-        let is_fallback = |it: &PathBuf| {
-            it.file_name().is_some_and(|it| it.to_string_lossy().starts_with("latent-probes-"))
-        };
-        folders.extend(of("/tmp").filter(is_fallback));
+        folders.extend(of("/run/user").map(|it| it.join(FOLDER)));
+        let is_ours = |it: &PathBuf| it.to_string_lossy().starts_with(&format!("/tmp/{FOLDER}-"));
+        folders.extend(of("/tmp").filter(is_ours));
     }
     let mut found = BTreeMap::new();
     for folder in folders {

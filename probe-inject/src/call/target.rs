@@ -190,9 +190,10 @@ impl Process {
         let is_new = |it: &Mapping| {
             it.start <= at && at + length <= it.end && it.is_executable == is_code && it.is_anonymous()
         };
-        self.map_call(libc::SYS_mmap, [at, length, protection, MAP_FLAGS, u64::MAX, 0], |maps| {
-            maps.iter().any(is_new)
-        })
+        let arguments = [at, length, protection, MAP_FLAGS, u64::MAX, 0];
+        // The call itself takes no lock.
+        let critical = CriticalCode::default();
+        self.syscall(libc::SYS_mmap, arguments, &critical, |maps| maps.iter().any(is_new))
     }
 
     /// Unmaps memory that [`map`](Self::map) has mapped, and that nothing uses any more.
@@ -201,7 +202,7 @@ impl Process {
     /// Those of [`call`](Self::call).
     pub fn unmap(&mut self, at: u64, length: u64) -> Result<(), InjectError> {
         let is_gone = |maps: &[Mapping]| !maps.iter().any(|it| it.start < at + length && at < it.end);
-        self.map_call(libc::SYS_munmap, [at, length, 0, 0, 0, 0], is_gone)
+        self.syscall(libc::SYS_munmap, [at, length, 0, 0, 0, 0], &CriticalCode::default(), is_gone)
     }
 
     /// Checks that no thread has a filter of system calls (seccomp) that may end the program for
@@ -249,34 +250,20 @@ impl Process {
         if !regions.has_room {
             return Err(unable("has several calls under way that don't end"));
         }
-        let gadgets = self.gadgets(&maps)?;
         let base = if let Some(it) = regions.free {
             it.base
         } else {
             let base = choose_address(&maps).ok_or_else(|| unable("has no room for memory of a call"))?;
             let arguments = [base, REGION_BYTES, READ_WRITE, MAP_FLAGS, u64::MAX, 0];
             let is_mapped = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_writable);
-            self.syscall(libc::SYS_mmap, arguments, gadgets, critical, &regions.all, is_mapped)?;
+            self.syscall(libc::SYS_mmap, arguments, critical, is_mapped)?;
             self.write(base, stub_code())?;
             base
         };
         let is_executable = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_executable);
         let arguments = [base, PAGE_BYTES, READ_EXECUTE, 0, 0, 0];
-        self.syscall(libc::SYS_mprotect, arguments, gadgets, critical, &regions.all, is_executable)?;
+        self.syscall(libc::SYS_mprotect, arguments, critical, is_executable)?;
         Ok(Region { base, is_executable: true })
-    }
-
-    fn gadgets(&mut self, maps: &[Mapping]) -> Result<Gadgets, InjectError> {
-        if self.gadgets.is_none() {
-            self.gadgets = Gadgets::find(&self.memory, maps);
-        }
-        self.gadgets.ok_or_else(|| InjectError::Unable {
-            pid: self.pid,
-            problem:
-                "has no code that makes a system call, or that returns from a signal's handler, by which a \
-                      call could end; C libraries have both"
-                    .to_owned(),
-        })
     }
 
     /// Makes a system call there, and waits until the mappings show its effect.
@@ -284,20 +271,28 @@ impl Process {
         &mut self,
         number: i64,
         arguments: [u64; 6],
-        gadgets: Gadgets,
         critical: &CriticalCode,
-        scratch: &[Range<u64>],
         is_done: impl Fn(&[Mapping]) -> bool,
     ) -> Result<(), InjectError> {
         /// A thread that gets a processor makes the call within microseconds.
         const EFFECT_TIMEOUT: Duration = Duration::from_secs(3);
+        let maps = self.maps()?;
+        self.gadgets = self.gadgets.or_else(|| Gadgets::find(&self.memory, &maps));
+        let gadgets = self.gadgets.ok_or_else(|| InjectError::Unable {
+            pid: self.pid,
+            problem: "has no code that makes a system call, or that returns from a signal's handler, by \
+                      which a call could end; C libraries have both"
+                .to_owned(),
+        })?;
         let set_call = |registers: &mut Registers| {
             registers.rip = gadgets.syscall;
             registers.rax = number.cast_unsigned();
             [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
                 arguments;
         };
-        self.hijack_any(gadgets.restorer, critical, scratch, u32::try_from(number).ok(), None, &set_call)?;
+        let scratch = Regions::find(&self.memory, &maps).all;
+        let number = u32::try_from(number).ok();
+        self.hijack_any(gadgets.restorer, critical, &scratch, number, None, &set_call)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
             if begun.elapsed() > EFFECT_TIMEOUT {
@@ -308,19 +303,6 @@ impl Process {
             thread::sleep(POLL_INTERVAL);
         }
         Ok(())
-    }
-
-    fn map_call(
-        &mut self,
-        number: i64,
-        arguments: [u64; 6],
-        is_done: impl Fn(&[Mapping]) -> bool,
-    ) -> Result<(), InjectError> {
-        let maps = self.maps()?;
-        let gadgets = self.gadgets(&maps)?;
-        let regions = Regions::find(&self.memory, &maps);
-        // The call itself takes no lock.
-        self.syscall(number, arguments, gadgets, &CriticalCode::default(), &regions.all, is_done)
     }
 
     /// Hijacks the first suitable thread, and returns it. See [`hijack`].
