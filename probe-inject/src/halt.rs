@@ -11,7 +11,7 @@
 //! detaches all tracees, and they run on. If one does not stop in time, the others are detached,
 //! and the whole is tried again.
 //!
-//! Cost: each thread needs a processor to stop. Then it stands for as long as the work takes.
+//! Cost: each thread needs a processor to stop. Then it is stopped for as long as the work takes.
 
 use std::collections::HashSet;
 use std::io;

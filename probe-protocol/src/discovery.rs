@@ -125,7 +125,7 @@ impl Program {
         folders.map(below).collect()
     }
 
-    /// Connects to its socket in a folder. Returns `None` if there is none.
+    /// Connects to its socket in a folder; `None` if the folder has no such socket.
     pub(crate) fn connect(&self, folder: &Path, path: &Path) -> Result<Option<Channel>, ClientError> {
         let system = |error: io::Error| ClientError::System { path: path.to_owned(), error };
         // The checked folder is the one that is used, even if its path leads elsewhere later.

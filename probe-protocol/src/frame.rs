@@ -138,7 +138,8 @@ pub fn after_greeting(payload: &[u8]) -> Result<&[u8], FrameError> {
     }
 }
 
-/// Returns the payload of the agent's first frame: who it is, or why it does not serve this client.
+/// Returns the payload of the agent's first frame: its greeting, or why it does not serve this
+/// client.
 ///
 /// ```
 /// use probe_protocol::{Failure, FailureKind, decode_welcome, encode_welcome};

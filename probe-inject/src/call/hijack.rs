@@ -34,8 +34,8 @@ const UNBLOCKED_SIGNALS: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 <
 const CLEARED_FLAGS: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
 
 /// Stops a thread, and hijacks it if it is at a safe point. `set_call` sets the registers of the
-/// other code, which returns to the restorer. `busy` is the address of a word that tells the thread's id from then on. The inner
-/// error is the reason why the thread was not hijacked.
+/// other code, which returns to the restorer. `busy` is the address of a word that tells the
+/// thread's id from then on. The inner error is the reason why the thread was not hijacked.
 pub fn hijack(
     inspector: &Inspector<'_>,
     tracee: &Tracee,

@@ -36,7 +36,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_micros(200);
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// The time for which threads in timed system calls are left alone, since others may be suitable.
 const UNTIMED_ONLY_PERIOD: Duration = Duration::from_millis(200);
-/// The time for a timed system call to end. It doubles with each round, for so many rounds.
+/// The time for a timed system call to end. It doubles with each round, up to six times.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(100);
 const MAX_DOUBLINGS: u32 = 6;
 /// Protections of memory, and `MAP_PRIVATE`, `MAP_ANONYMOUS` and `MAP_FIXED_NOREPLACE`.

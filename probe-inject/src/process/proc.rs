@@ -1,4 +1,4 @@
-//! A process and its threads, as `/proc` describes them. Nothing stops for that.
+//! A process and its threads, as `/proc` describes them. No thread stops for that.
 //!
 //! The crate `procfs` (0.18) can't take the place of these readers. It reports an error for a
 //! process that has mapped a file, or has a name, that is not UTF-8. It cuts a name at `: `, and

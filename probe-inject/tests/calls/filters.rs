@@ -7,11 +7,11 @@ use probe_inject::{CriticalCode, Process, RemoteCall, maps};
 use crate::halts::halted;
 use crate::target::{CALLS, Target, states, until};
 
-pub fn is_left_alone(process: &mut Process, target: &Target, why: &str) {
-    is_left_alone_at(process, target, &CriticalCode::default(), why);
+pub fn assert_unsuitable(process: &mut Process, target: &Target, why: &str) {
+    assert_unsuitable_at(process, target, &CriticalCode::default(), why);
 }
 
-pub fn is_left_alone_at(process: &mut Process, target: &Target, critical: &CriticalCode, why: &str) {
+pub fn assert_unsuitable_at(process: &mut Process, target: &Target, critical: &CriticalCode, why: &str) {
     process.set_timeout(Duration::from_millis(300));
     let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
     let error = process.call(&call, critical).unwrap_err().to_string();
@@ -46,7 +46,7 @@ fn a_thread_whose_filter_may_end_the_program_is_left_alone() {
         return;
     }
     assert_eq!(error, format!("{has}might end the program when that makes a call it did not make before"));
-    is_left_alone(
+    assert_unsuitable(
         &mut process,
         &target,
         "has a filter of system calls (seccomp), which might end the program",
@@ -78,7 +78,7 @@ fn a_thread_that_could_not_return_is_left_alone() {
     assert_eq!(target.end("handlers"), "0 right");
 }
 
-/// The kernel goes on with a call by another one, which the filter of the program forbids.
+/// The kernel continues a call by another one, which the program's filter forbids.
 #[test]
 fn a_sandbox_outlives_stops() {
     let mut target = Target::start("restart");

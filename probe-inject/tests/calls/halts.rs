@@ -6,26 +6,26 @@ use probe_inject::Process;
 
 use crate::target::{CALLS, Target, line, states, until};
 
-/// Halts a process many times. Returns the most threads that stood at once.
+/// Halts a process many times. Returns the most threads that were stopped at once.
 pub fn halted(process: &mut Process, times: usize) -> usize {
-    let stood = (0..times).map(|_| {
-        let mut stood = 0;
+    let counts = (0..times).map(|_| {
+        let mut count = 0;
         let counted = process.halt(|halted| {
-            stood = 0;
+            count = 0;
             halted.each_thread(|registers| {
                 assert_ne!((registers.instruction, registers.stack), (0, 0));
-                stood += 1;
+                count += 1;
                 Ok(None)
             })
         });
         counted.unwrap().unwrap();
-        stood
+        count
     });
-    stood.max().unwrap()
+    counts.max().unwrap()
 }
 
 #[test]
-fn all_threads_stand_at_once() {
+fn all_threads_are_stopped_at_once() {
     for (mode, least) in [("threads", 17), ("chain", 1), ("signals", 1), ("limited", 1), ("spin", 1)] {
         let mut target = Target::start(mode);
         let Some(mut process) = target.open() else { return };
@@ -42,21 +42,21 @@ fn all_threads_stand_at_once() {
 fn a_program_becomes_another_one_all_the_time() {
     let mut target = Target::start("exec");
     let Some(mut process) = target.open() else { return };
-    let mut stood = 0;
+    let mut halts = 0;
     let error = loop {
         match process.halt(|halted| halted.each_thread(|_| Ok(None)).is_ok()) {
-            Ok(_) => stood += 1,
+            Ok(_) => halts += 1,
             Err(error) => break error,
         }
     };
-    assert_ne!(stood, 0, "{error}");
+    assert_ne!(halts, 0, "{error}");
     drop(process);
     assert_eq!(target.end("exec"), "0 right");
 }
 
 /// It runs no code of the program's, and has no registers. Its filters are those of the program.
 #[test]
-fn a_worker_of_the_kernel_does_not_stand() {
+fn a_worker_of_the_kernel_is_not_stopped() {
     let mut target = Target::start("ring");
     let Some(mut process) = target.open() else { return };
     match line(&mut target.stdout).as_str() {

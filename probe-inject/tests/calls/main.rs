@@ -4,7 +4,7 @@
 
 mod filters;
 mod halts;
-mod rests;
+mod locks;
 mod target;
 
 use std::fs;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use probe_inject::{CriticalCode, InjectError, MemoryFile, Process, RemoteCall, maps};
 
-use crate::filters::is_left_alone;
+use crate::filters::assert_unsuitable;
 use crate::target::{CALLS, Target, called, code, line, states, until};
 
 /// Calls a function many times, and checks that the program noticed nothing else.
@@ -178,7 +178,7 @@ fn a_thread_on_a_stack_of_its_own_is_left_alone() {
     let mut target = Target::start("coroutine");
     let Some(mut process) = target.open() else { return };
     until(|| states(target.child.id()) == ['S']);
-    is_left_alone(&mut process, &target, "runs on a stack that is not its thread's");
+    assert_unsuitable(&mut process, &target, "runs on a stack that is not its thread's");
     drop(process);
     assert_eq!(target.end("coroutine"), "0 right");
 }

@@ -34,7 +34,7 @@ pub struct Target {
     /// `called`, `refuses`, `reason` and `reads`.
     pub functions: [u64; 4],
     /// An address in `locks` to which a call returns.
-    pub left: u64,
+    pub return_address: u64,
 }
 
 impl Target {
@@ -48,8 +48,8 @@ impl Target {
         let line = line(&mut stdout);
         let mut words = line.split(' ').map(|word| u64::from_str_radix(&word[2..], 16).unwrap());
         let functions = [(); 4].map(|()| words.next().unwrap());
-        let left = words.next().unwrap();
-        Self { child, stdin, stdout, functions, left }
+        let return_address = words.next().unwrap();
+        Self { child, stdin, stdout, functions, return_address }
     }
 
     /// Opens it. `None` if nobody may trace here, which is said.

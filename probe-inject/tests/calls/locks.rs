@@ -5,23 +5,27 @@ use std::time::Duration;
 use libc::c_void;
 use probe_inject::{CriticalCode, InjectError, RemoteCall, maps};
 
-use crate::filters::{is_left_alone, is_left_alone_at};
+use crate::filters::{assert_unsuitable, assert_unsuitable_at};
 use crate::target::{CALLS, Target, called_at, states, until};
 
-/// A number that an earlier call has left on a stack is no return address, and the frame of a
-/// handler that has returned is none. Of a thread that a function with a lock has called, the
-/// number is one.
+/// A number that an earlier call has left on a stack is not a return address, and the frame of a
+/// handler that has returned does not count. In a function that holds a lock, the number is one.
 #[test]
 fn a_stale_return_address_does_not_count() {
     for mode in ["stale", "handled", "locked"] {
         let mut target = Target::start(mode);
         let Some(mut process) = target.open() else { return };
-        let locked = target.left - 1..target.left + 1;
+        let locked = target.return_address - 1..target.return_address + 1;
         let critical = CriticalCode { lock_holders: vec![locked], ..CriticalCode::default() };
         let calls = if mode == "locked" { 0 } else { CALLS };
         (0..calls).for_each(|number| called_at(&mut process, target.functions[0], number, &critical));
         if mode == "locked" {
-            is_left_alone_at(&mut process, &target, &critical, "may hold a lock of the loader, or of malloc");
+            assert_unsuitable_at(
+                &mut process,
+                &target,
+                &critical,
+                "may hold a lock of the loader, or of malloc",
+            );
         }
         drop(process);
         assert_eq!(target.end(mode), format!("{calls} right"));
@@ -44,7 +48,7 @@ fn a_thread_that_waits_for_a_lock() {
         let code: Vec<_> = parts(target.child.id()).map(|it| it.start..it.end).collect();
         let mut critical = CriticalCode { libraries: code, ..CriticalCode::default() };
         let why = "waits for a lock that may be one of the C library";
-        is_left_alone_at(&mut process, &target, &critical, why);
+        assert_unsuitable_at(&mut process, &target, &critical, why);
         // The function has fewer bytes, and what follows does not wait.
         critical.lock_waiters.push(at..at + 0x400);
         process.set_timeout(Duration::from_secs(100));
@@ -70,7 +74,7 @@ fn a_thread_that_is_left_alone_says_the_true_reason() {
             println!("left out: {error}");
             return;
         }
-        reasons.into_iter().for_each(|why| is_left_alone(&mut process, &target, why));
+        reasons.into_iter().for_each(|why| assert_unsuitable(&mut process, &target, why));
         if mode != "long" {
             // No thread gets rid of a filter, so nobody waits for that.
             process.set_timeout(Duration::from_secs(1_000));
