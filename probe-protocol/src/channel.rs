@@ -22,7 +22,7 @@ use rustix::net::{
     sendmsg, shutdown, socket_with,
 };
 
-use crate::frame::{FrameError, HEADER, frame, payload_len};
+use crate::frame::{FrameError, HEADER_BYTES, frame, payload_len};
 use crate::message::{Failure, FailureKind};
 use crate::socket::{Peer, Socket};
 
@@ -228,7 +228,7 @@ impl Channel {
         rest: Duration,
     ) -> Result<Option<ReceivedFrame>, ChannelError> {
         let mut file = None;
-        let mut header = [0; HEADER];
+        let mut header = [0; HEADER_BYTES];
         let begun = self.receive_some(&mut header, Deadline::after(first), &mut file)?;
         if begun == 0 {
             return Ok(None);

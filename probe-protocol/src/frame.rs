@@ -34,7 +34,7 @@ pub const MAGIC: &[u8; 8] = b"lprobes\0";
 pub const MAX_FRAME: usize = 128 << 10;
 
 /// The bytes of a frame's length.
-pub(crate) const HEADER: usize = 4;
+pub(crate) const HEADER_BYTES: usize = 4;
 
 /// The reason why bytes are no frame or no message.
 ///
