@@ -5,7 +5,10 @@ use std::fmt;
 use std::io;
 
 use crate::bytes::Bytes;
-use crate::pages::TextError;
+
+mod text;
+
+pub use text::TextError;
 
 /// Why an instruction was not patched.
 ///

@@ -5,7 +5,7 @@
 )]
 #![deny(unsafe_code)]
 
-mod code;
+mod arch;
 #[expect(missing_docs, reason = "no part of the API")]
 mod lifecycle;
 #[expect(missing_docs, clippy::new_without_default, reason = "no part of the API")]
@@ -36,15 +36,15 @@ mod table;
 #[cfg(probe_backend = "patched")]
 pub mod word;
 
-pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub use arch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use self_test::{SelfTest, SelfTestError, self_test};
 pub use text::TextPolicy;
 
 #[cfg(probe_backend = "patched")]
 pub use {
     bytes::{Bytes, MAX_LEN},
-    error::PatchError,
-    pages::{OpenText, TextError, unrestored_bytes},
+    error::{PatchError, TextError},
+    pages::{OpenText, unrestored_bytes},
 };
 
 /// The parts that `probe-runtime` of the same version needs beyond the API. Not part of the API:

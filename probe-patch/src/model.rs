@@ -18,13 +18,10 @@
 //! the plans of wordpatch, and `model` in `call` those of callpatch. Each claim has a counterpart,
 //! in which the model gets a wrong protocol and must find the error.
 
-mod effect;
 mod fetch;
 mod memory;
 mod protocol;
-mod sites;
 mod word;
 
-pub(super) use effect::{Effect, effect};
 pub(super) use fetch::fetched;
 pub(super) use memory::{History, LINE, Memory, ModelStep, write};

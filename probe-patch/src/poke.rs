@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::code::TextWord;
+use crate::arch::TextWord;
 
 /// One write: some bytes of one aligned word, its other bytes left as they are.
 ///

@@ -104,21 +104,15 @@
 // Safety: relies on the callers' promises, which are handed on.
 #![expect(unsafe_code, reason = "see above")]
 
-#[cfg(all(test, not(loom)))]
-mod model;
 mod options;
 mod page;
-mod plan;
-mod site;
-#[cfg(test)]
-mod table;
 mod trampolines;
 
 pub use options::CallOptions;
 
 use crate::error::PatchError;
 #[cfg(doc)]
-use crate::{pages::TextError, text::TextPolicy};
+use crate::{error::TextError, text::TextPolicy};
 
 /// Makes a site of five bytes a CALL of `target`. Returns whether that took a write: `false` if the
 /// site was that CALL already.

@@ -4,10 +4,10 @@
 // `Open`, writable.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::plan::{CallPlan, Opcode, Wanted, plan};
-use super::site::{Split, Words};
 use super::trampolines::LIST;
-use crate::code::{SITE_LEN, SiteAddr, TextWord};
+use crate::arch::x86_64::call_plan::{CallPlan, Opcode, Wanted, plan};
+use crate::arch::x86_64::call_site::{Split, Words};
+use crate::arch::{SITE_LEN, SiteAddr, TextWord};
 use crate::error::PatchError;
 use crate::os::cancel::Uncancellable;
 use crate::pages::OpenText;

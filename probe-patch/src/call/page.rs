@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::code::{SITE_LEN, SiteAddr};
+use crate::arch::{SITE_LEN, SiteAddr};
 use crate::near;
 use crate::os::text::page_size;
 

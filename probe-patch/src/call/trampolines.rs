@@ -29,8 +29,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::page;
-use super::plan::Trampolines;
-use crate::code::{Rel32, SiteAddr};
+use crate::arch::x86_64::call_plan::Trampolines;
+use crate::arch::{Rel32, SiteAddr};
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
 

@@ -43,7 +43,7 @@ fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::{Rel32, SITE_LEN, SiteAddr};
+    use crate::arch::{Rel32, SITE_LEN, SiteAddr};
     use proptest::prelude::*;
 
     const PAGE: usize = 0x1000;

@@ -14,8 +14,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::TextError;
 use super::runs::PageRights;
+use crate::error::TextError;
 use crate::os::cancel::Uncancellable;
 use crate::os::maps::Rights;
 use crate::os::text::page_size;

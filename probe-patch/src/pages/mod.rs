@@ -42,7 +42,6 @@
 //! to its system calls.
 
 mod asked;
-mod error;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod known;
@@ -54,12 +53,12 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 
+use crate::error::TextError;
 use crate::os::text::pages;
 use runs::Era;
 use shared::{Locked, lock};
 
 pub use asked::check_readable;
-pub use error::TextError;
 pub(super) use now::{NotOpen, write_now};
 pub use now::{close_held, make_room};
 pub use shared::{READY, set_quieting};

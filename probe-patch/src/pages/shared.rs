@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::TextError;
 use super::asked::{Doubt, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
 use super::known::Known;
 use super::now::Held;
 use super::runs::{Era, PageRights, Runs};
+use crate::error::TextError;
 use crate::lifecycle::{AcrossForks, Rank, Ready};
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;

@@ -6,8 +6,6 @@ use std::fmt;
 
 #[cfg(probe_backend = "patched")]
 mod patched;
-#[cfg(probe_backend = "patched")]
-mod subject;
 
 /// The result of a successful [`self_test`].
 ///

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::{SelfTest, SelfTestError, subject};
+use super::{SelfTest, SelfTestError};
+use crate::arch::x86_64::self_test as subject;
 use crate::bytes::Bytes;
 use crate::error::PatchError;
 use crate::os;

@@ -9,7 +9,7 @@ use std::io;
 use super::entry::{Backend, How, Last, NotStarted};
 use super::plan::{INT3, Plan};
 use super::wait::{Ticks, Wait};
-use crate::code::TextWord;
+use crate::arch::TextWord;
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
 use crate::poke::{Write, overwrite, read, write, write_beside};

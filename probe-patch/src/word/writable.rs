@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::entry::How;
 use super::wait::Wait;
-use crate::error::PatchError;
+use crate::error::{PatchError, TextError};
 use crate::os::mem::Alias;
+use crate::pages::OpenText;
 use crate::pages::check_readable;
-use crate::pages::{OpenText, TextError};
 use crate::text::TextPolicy;
 
 /// The way in which an instruction's text is kept writable while it is patched.

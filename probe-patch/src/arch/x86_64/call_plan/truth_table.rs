@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::plan::{CallPlan, Opcode, Trampolines, Wanted, plan};
-use super::site::{Five, Split, Words};
-use crate::code::{Instruction, Rel32, SiteAddr, TextWord};
+use super::{CallPlan, Opcode, Trampolines, Wanted, plan};
+use crate::arch::x86_64::call_site::{Five, Split, Words};
+use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::error::PatchError;
 
 const WORD: usize = 0x7000_1000;

@@ -6,9 +6,10 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::{Effect, History, LINE, ModelStep, effect, fetched};
+use super::{Effect, effect};
+use crate::arch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 use crate::bytes::Bytes;
-use crate::code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+use crate::model::{History, LINE, ModelStep, fetched};
 
 const COLD: usize = LINE + 0x1_2345;
 const BLOCK: usize = LINE + 0x7456_7800;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::code::{SITE_LEN, SiteAddr, TextWord};
+use crate::arch::{SITE_LEN, SiteAddr, TextWord};
 
 /// How a site's five bytes lie in aligned 8-byte words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Split {
+pub(crate) enum Split {
     /// In one word.
     None,
     /// 1|4: the opcode in one word, the distance in the next.
@@ -17,7 +17,7 @@ pub(super) enum Split {
 
 impl Split {
     #[inline(always)]
-    pub(super) const fn of(site: SiteAddr) -> Self {
+    pub(crate) const fn of(site: SiteAddr) -> Self {
         match site.0 & 7 {
             0..=3 => Self::None,
             7 => Self::Opcode,
@@ -29,9 +29,9 @@ impl Split {
 /// The word that a site begins in, and the next one, whose value does not matter if the site lies
 /// in the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Words {
-    pub(super) first: TextWord,
-    pub(super) second: TextWord,
+pub(crate) struct Words {
+    pub(crate) first: TextWord,
+    pub(crate) second: TextWord,
 }
 
 const SITE_MASK: u128 = (1 << (8 * SITE_LEN)) - 1;
@@ -43,7 +43,7 @@ impl Words {
     }
 
     #[inline(always)]
-    pub(super) const fn five(self, site: SiteAddr) -> Five {
+    pub(crate) const fn five(self, site: SiteAddr) -> Five {
         Five((self.both() >> shift(site) & SITE_MASK) as u64)
     }
 
@@ -51,7 +51,7 @@ impl Words {
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "each word is a half")]
-    pub(super) const fn with_five(self, site: SiteAddr, five: Five) -> Self {
+    pub(crate) const fn with_five(self, site: SiteAddr, five: Five) -> Self {
         let both = self.both() & !(SITE_MASK << shift(site)) | (five.0 as u128) << shift(site);
         Self { first: TextWord(both as u64), second: TextWord((both >> 64) as u64) }
     }
@@ -60,53 +60,53 @@ impl Words {
 /// The bytes of a site as a number, the first in the lowest place. They stay in registers: passing
 /// them through memory would cost more than all the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Five(u64);
+pub(crate) struct Five(u64);
 
 impl Five {
-    pub(super) const fn new(bytes: [u8; SITE_LEN]) -> Self {
+    pub(crate) const fn new(bytes: [u8; SITE_LEN]) -> Self {
         let [head @ .., last] = bytes;
         Self(u32::from_le_bytes(head) as u64 | (last as u64) << 32)
     }
 
     /// Returns a CALL or JMP.
     #[inline(always)]
-    pub(super) const fn branch(opcode: u8, distance: i32) -> Self {
+    pub(crate) const fn branch(opcode: u8, distance: i32) -> Self {
         Self(opcode as u64 | (distance.cast_unsigned() as u64) << 8)
     }
 
-    pub(super) const fn bytes(self) -> [u8; SITE_LEN] {
+    pub(crate) const fn bytes(self) -> [u8; SITE_LEN] {
         let [bytes @ .., _, _, _] = self.0.to_le_bytes();
         bytes
     }
 
     #[inline(always)]
-    pub(super) const fn opcode(self) -> u8 {
+    pub(crate) const fn opcode(self) -> u8 {
         self.0.to_le_bytes()[0]
     }
 
     /// Returns the distance of a CALL or JMP, from its end to its target.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "four bytes, above which there is nothing")]
-    pub(super) const fn distance(self) -> i32 {
+    pub(crate) const fn distance(self) -> i32 {
         ((self.0 >> 8) as u32).cast_signed()
     }
 
     /// Returns the first two bytes, the first in the lowest place.
     #[inline(always)]
-    pub(super) const fn head(self) -> u64 {
+    pub(crate) const fn head(self) -> u64 {
         self.0 & 0xffff
     }
 
     /// Returns the last three bytes, the first in the lowest place.
     #[inline(always)]
-    pub(super) const fn tail(self) -> u64 {
+    pub(crate) const fn tail(self) -> u64 {
         self.0 >> 16
     }
 
     /// Returns the same last three bytes after other first ones.
     #[inline(always)]
     #[must_use]
-    pub(super) const fn with_head(self, head: u64) -> Self {
+    pub(crate) const fn with_head(self, head: u64) -> Self {
         Self(self.0 & !0xffff | head)
     }
 }

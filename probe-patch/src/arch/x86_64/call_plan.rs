@@ -1,25 +1,30 @@
 //! Plans the write at a call site. Pure: it gets the words as values, and touches no text.
 
-use super::site::{Five, Split, Words};
-use crate::code::{Instruction, SITE_LEN, SiteAddr, TextWord};
+use super::call_site::{Five, Split, Words};
+use crate::arch::{Instruction, SITE_LEN, SiteAddr, TextWord};
 use crate::error::PatchError;
+
+#[cfg(all(test, not(loom)))]
+mod model;
+#[cfg(test)]
+mod truth_table;
 
 /// The instruction of an active site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Opcode {
+pub(crate) enum Opcode {
     Call = 0xe8,
     Jump = 0xe9,
 }
 
 /// The wanted state of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     Active(Opcode, usize),
     Latent,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CallPlan {
+pub(crate) enum CallPlan {
     /// The site is as wanted.
     Unchanged,
     /// Replace the aligned word at `addr`, if it is `expected`, by `new`.
@@ -29,7 +34,7 @@ pub(super) enum CallPlan {
 }
 
 /// The lone `ret`s that deactivated calls may call.
-pub(super) trait Trampolines {
+pub(crate) trait Trampolines {
     /// Returns whether a lone `ret` is at this address.
     fn has(&self, addr: usize) -> bool;
     /// Returns a `ret` that a CALL at `site` reaches.
@@ -70,7 +75,7 @@ const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 /// The errors in the table, and [`PatchError::OutOfReach`] for a target that is more than 2 GiB
 /// away.
 #[inline(always)]
-pub(super) fn plan(
+pub(crate) fn plan(
     site: SiteAddr,
     words: Words,
     wanted: Wanted,

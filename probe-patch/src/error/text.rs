@@ -44,7 +44,7 @@ pub enum TextError {
         errno: i32,
     },
     /// The system refuses to restore the former rights of pages, so they stay writable. The end of
-    /// the last guard on them tries again. [`unrestored_bytes`](super::unrestored_bytes) counts
+    /// the last guard on them tries again. [`unrestored_bytes`](crate::unrestored_bytes) counts
     /// them.
     Unrestored {
         /// The first such pages.

@@ -8,13 +8,13 @@ use std::arch::naked_asm;
 
 /// `mov eax, 1; ret`, the `mov` in one aligned word.
 #[unsafe(naked)]
-pub(super) extern "C" fn aligned() -> u32 {
+pub(crate) extern "C" fn aligned() -> u32 {
     naked_asm!(".p2align 3, 0x90", "mov eax, 1", "ret")
 }
 
 /// `mov eax, 1; ret`, the `mov` across two cache lines: two bytes in the first, three in the
 /// second.
 #[unsafe(naked)]
-pub(super) extern "C" fn straddling() -> u32 {
+pub(crate) extern "C" fn straddling() -> u32 {
     naked_asm!(".p2align 6, 0x90", ".fill 62, 1, 0x90", "mov eax, 1", "ret")
 }
