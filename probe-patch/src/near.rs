@@ -26,7 +26,7 @@ const PLACES: usize = 64;
 /// Number of looks at the mappings. Other threads map and unmap meanwhile.
 const LOOKS: usize = 3;
 
-/// Maps whole pages. A CALL or JMP in any of them reaches all bytes of `reach`, and the other way
+/// Maps whole pages. A branch in any of them reaches all bytes of `reach`, and the other way
 /// round. `fill` gets `len` zeroed bytes to write, and their address. The rest of the pages stays
 /// zeroed.
 ///

@@ -105,7 +105,6 @@
 #![expect(unsafe_code, reason = "see above")]
 
 mod options;
-mod page;
 mod trampolines;
 
 pub use options::CallOptions;

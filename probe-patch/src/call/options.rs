@@ -5,9 +5,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::trampolines::LIST;
-use crate::arch::x86_64::call_plan::{CallPlan, Opcode, Wanted, plan};
-use crate::arch::x86_64::call_site::{Split, Words};
-use crate::arch::{SITE_LEN, SiteAddr, TextWord};
+use crate::arch::{CallPlan, Opcode, SiteAddr, Wanted, Words, call_plan, site_range};
 use crate::error::PatchError;
 use crate::os::cancel::Uncancellable;
 use crate::pages::OpenText;
@@ -162,14 +160,13 @@ impl CallOptions {
         let _whole = Uncancellable::new();
         let options = WordOptions::new().strict(true).text_policy(self.text);
         if self.text != TextPolicy::Open {
-            let bytes = site.0..site.0.saturating_add(SITE_LEN);
-            check_readable(bytes).map_err(|error| PatchError::Text { addr: site.0, error })?;
+            check_readable(site_range(site)).map_err(|error| PatchError::Text { addr: site.0, error })?;
         }
         loop {
             // SAFETY: mapped, as was just seen, or as the caller says.
             let words = unsafe { words(site) };
-            let found = words.five(site).bytes().into();
-            let step = match plan(site, words, wanted, &LIST) {
+            let found = words.instruction(site);
+            let step = match call_plan(site, words, wanted, &LIST) {
                 // SAFETY: as above.
                 Err(PatchError::NotACall { .. }) => match unsafe { word::options::taken(site.0, found) } {
                     // The other patch is over by now: look again.
@@ -189,7 +186,7 @@ impl CallOptions {
                 CallPlan::Write { new, .. } => Words { second: new, ..words },
             };
             // SAFETY: the site's instruction, and what the caller allows in its place.
-            match unsafe { options.replace(site.0, found, after.five(site).bytes().into()) } {
+            match unsafe { options.replace(site.0, found, after.instruction(site)) } {
                 // Another thread was faster: look again.
                 Err(PatchError::Foreign { .. }) => {}
                 result => return result,
@@ -202,7 +199,7 @@ impl CallOptions {
 /// is not mapped is an error rather than a fault.
 fn open(site: SiteAddr) -> Result<OpenText, PatchError> {
     let refused = |error| PatchError::Text { addr: site.0, error };
-    OpenText::new(site.0..site.0.saturating_add(SITE_LEN)).map_err(refused)
+    OpenText::new(site_range(site)).map_err(refused)
 }
 
 /// Switches a site in text that is writable. Returns whether that took a write.
@@ -214,7 +211,7 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
     loop {
         // SAFETY: as promised.
         let words = unsafe { words(site) };
-        match plan(site, words, wanted, &LIST)? {
+        match call_plan(site, words, wanted, &LIST)? {
             CallPlan::Unchanged => return Ok(false),
             CallPlan::Provide => {
                 LIST.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
@@ -230,19 +227,12 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
     }
 }
 
-/// Reads a site's words. It reads the second one only if the site continues in it, since that word
-/// might not be mapped.
+/// Reads a site's words.
 ///
 /// # Safety
 /// The site's words are mapped.
 #[inline]
 unsafe fn words(site: SiteAddr) -> Words {
-    // SAFETY: a multiple of 8; mapped.
-    let first = unsafe { read(site.word()) };
-    let second = match Split::of(site) {
-        Split::None => TextWord(0),
-        // SAFETY: as above; the site continues there.
-        Split::Opcode | Split::Distance => unsafe { read(site.word().wrapping_add(8)) },
-    };
-    Words { first, second }
+    // SAFETY: multiples of 8; mapped.
+    Words::read(site, |word| unsafe { read(word) })
 }

@@ -1,6 +1,6 @@
 //! The degenerate trampolines: lone `ret`s, for a deactivated CALL whose opcode can't be changed.
 //!
-//! The first one is this crate's own [`ret`]. It is in reach if the program is no larger than 2 GiB
+//! The first one is this crate's own [`return_at_once`]. It is in reach if the program is no larger than 2 GiB
 //! and the site is in the object that this crate is linked into. It is offered once that object is
 //! sure to stay loaded ([`pin`]), since a copy of this crate might be unloaded before the calls
 //! that it has deactivated. The first site that needs a `ret` asks for that.
@@ -24,27 +24,20 @@
 // it.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::arch::naked_asm;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::page;
-use crate::arch::x86_64::call_plan::Trampolines;
-use crate::arch::{Rel32, SiteAddr};
+use crate::arch::{Rel32, SiteAddr, Trampolines, fill_return_page, return_at_once, site_range};
+use crate::near;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
+use crate::os::text::page_size;
 
 /// The greatest number of pages: 64 regions, of 4 GiB each.
 const MOST: usize = 64;
 
-/// Returns, and does nothing else.
-#[unsafe(naked)]
-extern "C" fn ret() {
-    naked_asm!("ret")
-}
-
 pub(super) struct List {
-    /// Whether the object that holds [`ret`] is sure to stay loaded.
+    /// Whether the object that holds [`return_at_once`] is sure to stay loaded.
     own_stays: AtomicBool,
     /// The pages, each at the address of its `ret`: filled from the front, zero behind.
     pages: [AtomicUsize; MOST],
@@ -79,11 +72,11 @@ impl List {
         if self.near(site).is_some() {
             return Ok(());
         }
-        let new = page::map_near(site)?;
+        let new = map_near(site)?;
         let is_added = self.add(site, new);
         if !matches!(is_added, Ok(true)) {
             // SAFETY: the page is not in the list, so no call leads there.
-            unsafe { page::unmap(new) };
+            unsafe { unmap(new) };
         }
         is_added.map(drop)
     }
@@ -106,22 +99,45 @@ impl List {
 impl Trampolines for List {
     #[inline]
     fn has(&self, addr: usize) -> bool {
-        addr == ret as *const () as usize || self.pages().any(|page| page == addr)
+        addr == own() || self.pages().any(|page| page == addr)
     }
 
     #[inline]
     fn near(&self, site: SiteAddr) -> Option<usize> {
-        let own = ret as *const () as usize;
-        if self.own_stays.load(Ordering::Relaxed) && reaches(site, own) {
-            return Some(own);
+        if self.own_stays.load(Ordering::Relaxed) && reaches(site, own()) {
+            return Some(own());
         }
         self.pages().find(|&page| reaches(site, page))
     }
 }
 
+/// Returns the address of this crate's own lone return.
+#[inline]
+fn own() -> usize {
+    return_at_once as *const () as usize
+}
+
 #[inline]
 fn reaches(site: SiteAddr, addr: usize) -> bool {
     Rel32::between(site, addr).is_some()
+}
+
+/// Maps a page within reach of a call at `site`. The page begins with a lone return, and can only
+/// be read and executed.
+///
+/// # Errors
+/// The system's error for the last place that was tried.
+fn map_near(site: SiteAddr) -> io::Result<usize> {
+    Ok(near::map_near(&site_range(site), page_size(), |page, _| fill_return_page(page))?.start)
+}
+
+/// Unmaps a page of [`map_near`].
+///
+/// # Safety
+/// No call leads there.
+unsafe fn unmap(page: usize) {
+    // SAFETY: as the caller says.
+    unsafe { near::unmap(&(page..page + page_size())) };
 }
 
 #[cfg(test)]
@@ -137,7 +153,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "reads code")]
     fn the_crates_own_comes_first_once_it_stays() {
         let list = List::new();
-        let own = ret as *const () as usize;
+        let own = own();
         assert_eq!(list.near(SiteAddr(own + 0x1000)), None);
         // The executable's own `ret` stays, and takes no page.
         list.provide(SiteAddr(own + 0x1000)).unwrap();
@@ -155,7 +171,7 @@ mod tests {
     #[test]
     fn a_page_in_reach_is_shared_and_the_list_ends() {
         let list = List::new();
-        let own = ret as *const () as usize;
+        let own = own();
         let zone = |n: usize| own + (n + 1) * FAR;
         for n in 0..MOST {
             assert_eq!(list.near(SiteAddr(zone(n))), None);
@@ -172,8 +188,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps code")]
     fn a_page_is_a_ret_that_can_be_executed_and_not_written() {
-        let site = SiteAddr((ret as *const () as usize).wrapping_add(FAR) & !0xfff);
-        let page = page::map_near(site).unwrap();
+        let site = SiteAddr((own()).wrapping_add(FAR) & !0xfff);
+        let page = map_near(site).unwrap();
         assert!(reaches(site, page));
         // SAFETY: the page, which is readable.
         let bytes = unsafe { std::slice::from_raw_parts(page as *const u8, 4096) };
@@ -185,6 +201,6 @@ mod tests {
         let line = maps.lines().find(|line| line.starts_with(&format!("{page:x}-"))).unwrap();
         assert!(line.contains(" r-xp "), "{line}");
         // SAFETY: no call leads there.
-        unsafe { page::unmap(page) };
+        unsafe { unmap(page) };
     }
 }

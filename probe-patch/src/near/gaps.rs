@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::arch::BRANCH_REACH;
 use crate::os::maps::mappings;
 
 /// The lowest address that a process may map by default (`vm.mmap_min_addr`).
@@ -11,14 +12,10 @@ const LOWEST: usize = 0x1_0000;
 /// grow in place. The kernel keeps the same space free below the stack.
 const ROOM: usize = 128 << 20;
 
-/// The greatest distance between the outer ends of the text and the pages: a bit less than a CALL
-/// or JMP can reach, so that each byte reaches every other.
-const REACH: usize = (1 << 31) - 64;
-
 /// Returns places for `len` bytes, in whole pages, that are free according to `maps` and within
 /// reach of all of `reach`: at most one in each gap, the nearest first.
 pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
-    let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= REACH;
+    let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= BRANCH_REACH;
     let mut places: Vec<usize> = gaps(maps)
         .filter(|gap| gap.start.checked_add(len).is_some_and(|end| end <= gap.end))
         .map(|gap| (reach.start & !(page - 1)).clamp(gap.start, gap.end - len))

@@ -1,7 +1,7 @@
 //! The test itself, where sites are patched.
 
-// Safety: patches `subject`'s functions alone, which no other code calls, and replaces one `mov
-// eax, imm32` by another.
+// Safety: patches its own functions alone, which no other code calls, and replaces one instruction
+// by another.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::slice;
@@ -10,36 +10,23 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::{SelfTest, SelfTestError};
-use crate::arch::x86_64::self_test as subject;
-use crate::bytes::Bytes;
+use crate::arch::self_test::{MAX_PADDING, ONE, TWO, aligned, straddling};
 use crate::error::PatchError;
 use crate::os;
 use crate::word::{self, WordOptions, is_straddler};
 
 type TestedFunction = extern "C" fn() -> u32;
 
-const ONE: Bytes = mov(1);
-const TWO: Bytes = mov(2);
-/// Number of `NOP`s in front of the `mov`, for the alignment and for the misalignment.
-const MAX_PADDING: usize = 63 + 62;
 /// Number of toggles while another thread executes the function.
 const TOGGLES: usize = 200;
-
-/// Returns `mov eax, number`.
-const fn mov(number: u8) -> Bytes {
-    match Bytes::new(&[0xb8, number, 0, 0, 0]) {
-        Some(bytes) => bytes,
-        None => panic!("5 bytes"),
-    }
-}
 
 pub(super) fn run() -> Result<SelfTest, SelfTestError> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = word::traps();
     let mut seen = SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: os::has_membarrier() };
-    let aligned = TestedInstruction::of("aligned", subject::aligned)?;
-    let straddling = TestedInstruction::of("straddling", subject::straddling)?;
+    let aligned = TestedInstruction::of("aligned", aligned)?;
+    let straddling = TestedInstruction::of("straddling", straddling)?;
     for (instruction, strict) in
         [(&aligned, false), (&straddling, false), (&aligned, true), (&straddling, true)]
     {
@@ -53,7 +40,7 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
     Ok(seen)
 }
 
-/// A subject, and the address of its `mov`.
+/// A function, and the address of its instruction.
 struct TestedInstruction {
     path: &'static str,
     addr: usize,
@@ -64,7 +51,7 @@ impl TestedInstruction {
     fn of(path: &'static str, call: TestedFunction) -> Result<Self, SelfTestError> {
         let start = call as usize;
         let here = |addr: &usize| {
-            // SAFETY: `subject`'s code: padding, the instruction, and a `ret` behind it.
+            // SAFETY: the function's code: padding, the instruction, and a `ret` behind it.
             let found = unsafe { slice::from_raw_parts(*addr as *const u8, ONE.len()) };
             *found == *ONE && is_straddler(*addr, ONE.len()) == (path == "straddling")
         };
@@ -89,7 +76,7 @@ impl TestedInstruction {
     fn there_and_back(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
         let options = WordOptions::new().strict(strict);
         for (from, to, wanted) in [(ONE, TWO, 2), (TWO, ONE, 1)] {
-            // SAFETY: one `mov` for another.
+            // SAFETY: one instruction for another.
             let patched =
                 unsafe { options.replace(self.addr, from, to) }.map_err(|error| self.fail(&error))?;
             seen.patches += u64::from(patched);
@@ -102,7 +89,7 @@ impl TestedInstruction {
     fn under_way(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
         for (to, wanted) in [(TWO, 2), (ONE, 1)] {
             let before = word::traps();
-            // SAFETY: one `mov` for another.
+            // SAFETY: one instruction for another.
             let patch = unsafe { WordOptions::new().strict(strict).start(self.addr, to) }
                 .map_err(|error| self.fail(&error))?;
             self.expect("while it was patched", wanted, (self.call)())?;
@@ -148,7 +135,7 @@ impl TestedInstruction {
             thread::yield_now();
         }
         for (from, to) in [(ONE, TWO), (TWO, ONE)].into_iter().cycle().take(TOGGLES) {
-            // SAFETY: one `mov` for another.
+            // SAFETY: one instruction for another.
             let patched = unsafe { WordOptions::new().replace(self.addr, from, to) };
             seen.patches += u64::from(patched.map_err(|error| self.fail(&error))?);
         }
@@ -159,7 +146,7 @@ impl TestedInstruction {
 impl Drop for TestedInstruction {
     fn drop(&mut self) {
         // Restores the first instruction, even after a failure.
-        // SAFETY: one `mov` for another.
+        // SAFETY: one instruction for another.
         let _ = unsafe { word::patch(self.addr, ONE) };
     }
 }

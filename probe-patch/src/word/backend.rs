@@ -7,9 +7,9 @@
 use std::io;
 
 use super::entry::{Backend, How, Last, NotStarted};
-use super::plan::{INT3, Plan};
+use super::plan::Plan;
 use super::wait::{Ticks, Wait};
-use crate::arch::TextWord;
+use crate::arch::{BREAKPOINT, TextWord};
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
 use crate::poke::{Write, overwrite, read, write, write_beside};
@@ -53,7 +53,7 @@ impl Backend for Text {
             if !is_as_expected(plan.lock()) {
                 return Err(NotStarted::Found);
             }
-            through(alias, plan.addr(), &[INT3])
+            through(alias, plan.addr(), &BREAKPOINT)
                 .map_err(|error| NotStarted::Unwritable(error.raw_os_error().unwrap_or_default()))?;
         } else {
             // SAFETY: a word of the text that the starter keeps writable.
@@ -72,7 +72,8 @@ impl Backend for Text {
 
     fn take_back(&self, how: How, plan: &Plan) -> bool {
         if let Some(alias) = how.alias() {
-            is_as_expected(plan.unlock()) && through(alias, plan.addr(), &plan.expected()[..1]).is_ok()
+            is_as_expected(plan.unlock())
+                && through(alias, plan.addr(), &plan.expected()[..BREAKPOINT.len()]).is_ok()
         } else {
             // SAFETY: a word of the text that the starter keeps writable.
             unsafe { write(plan.unlock()) }.is_ok()
@@ -82,9 +83,10 @@ impl Backend for Text {
     fn write_rest(&self, how: How, plan: &Plan) -> bool {
         let first = plan.first();
         if let Some(alias) = how.alias() {
-            // If the `int3` is gone, another thread that had joined has written the whole
+            // If the breakpoint is gone, another thread that had joined has written the whole
             // instruction.
-            return !is_as_expected(first) || through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
+            return !is_as_expected(first)
+                || through(alias, plan.addr() + BREAKPOINT.len(), &plan.value()[BREAKPOINT.len()..]).is_ok();
         }
         for write in plan.rest() {
             if write.word == first.word {
@@ -102,7 +104,10 @@ impl Backend for Text {
     fn write_first(&self, how: How, plan: &Plan) -> Last {
         let first = plan.first();
         let is_written = match how.alias() {
-            Some(alias) => is_as_expected(first) && through(alias, plan.addr(), &plan.value()[..1]).is_ok(),
+            Some(alias) => {
+                is_as_expected(first)
+                    && through(alias, plan.addr(), &plan.value()[..BREAKPOINT.len()]).is_ok()
+            }
             // SAFETY: as above. The write fails if another joined thread was faster.
             None => unsafe { write(first) }.is_ok(),
         };

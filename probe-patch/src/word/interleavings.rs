@@ -6,8 +6,9 @@
 //! barrier updates the copies; otherwise they may stay stale.
 
 use super::entry::{Backend, How, Last, NotStarted, Phase, Progress, Ticket, WordEntry};
-use super::plan::{INT3, Plan};
+use super::plan::Plan;
 use super::sync::{Arc, Mutex, thread};
+use crate::arch::INT3;
 use crate::bytes::Bytes;
 
 const OLD: [u8; 2] = [1, 1];

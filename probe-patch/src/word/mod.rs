@@ -163,10 +163,11 @@ pub(crate) mod writable;
 #[cfg(test)]
 mod interleavings;
 
+pub use crate::arch::INT3;
 pub use crate::poke::Write;
 pub use options::WordOptions;
 pub use pending::Pending;
-pub use plan::{INT3, Plan, Step, is_straddler};
+pub use plan::{Plan, Step, is_straddler};
 pub use trap::traps;
 pub use wait::{Ticks, Wait};
 

@@ -9,14 +9,14 @@ use std::io;
 use super::backend::Text;
 use super::entry::{NotStarted, Phase, WordEntry};
 use super::pending::Pending;
-use super::plan::{INT3, Plan, is_straddler};
+use super::plan::{Plan, is_straddler};
 use super::wait::Wait;
 use super::writable::Writable;
 use super::{table, trap};
+use crate::arch::{BREAKPOINT, this_thread};
 use crate::bytes::{Bytes, MAX_LEN};
 use crate::error::PatchError;
 use crate::os::cancel::Uncancellable;
-use crate::os::trap::this_thread;
 use crate::poke::{read, write};
 use crate::text::TextPolicy;
 
@@ -173,7 +173,8 @@ impl WordOptions {
             // SAFETY: as the caller says; the text is open.
             match unsafe { self.begin(plan, writable.clone()) } {
                 // Another patch came first: try again on the new bytes.
-                Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {}
+                Err(PatchError::Foreign { found: now, .. })
+                    if now != found && !now.starts_with(&BREAKPOINT) => {}
                 result => return result,
             }
         }
@@ -184,12 +185,12 @@ impl WordOptions {
     /// `writable` names.
     pub(crate) unsafe fn begin(&self, plan: Plan, writable: Writable) -> Result<Pending, PatchError> {
         let (addr, expected, value) = (plan.addr(), plan.expected(), plan.value());
-        if value[0] == INT3 {
+        if value.starts_with(&BREAKPOINT) {
             return Err(PatchError::Trap { value });
         }
         // SAFETY: as the caller says.
         let taken = || unsafe { taken(addr, expected) };
-        if expected[0] == INT3 {
+        if expected.starts_with(&BREAKPOINT) {
             return Err(taken());
         }
         if let (Some(whole), false) = (plan.whole(), self.strict || !writable.has_whole_words()) {
@@ -221,7 +222,7 @@ pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.
     let found = unsafe { read_instruction(addr, expected.len()) };
-    if found[0] == INT3 && (is_under_way || version() != before) {
+    if found.starts_with(&BREAKPOINT) && (is_under_way || version() != before) {
         PatchError::Busy { addr }
     } else {
         PatchError::Foreign { addr, expected, found }

@@ -1,19 +1,11 @@
 //! Plans the writes of a patch, and their order. Pure: numbers in, numbers out.
 
-use crate::bytes::mask;
-use crate::bytes::{Bytes, MAX_LEN};
+use crate::arch::BREAKPOINT;
+use crate::bytes::{Bytes, MAX_LEN, mask};
 use crate::poke::Write;
 
-/// `int3`, which stands at an instruction's first byte while the rest of it is being replaced.
-///
-/// ```
-/// use probe_patch::Bytes;
-/// use probe_patch::word::{INT3, Plan};
-/// let (old, new) = (Bytes::from([0xb8, 1, 0, 0, 0]), Bytes::from([0xb8, 2, 0, 0, 0]));
-/// let lock = Plan::new(0x1000, old, new).expect("of one length").lock();
-/// assert_eq!(lock.to.to_le_bytes()[0], INT3);
-/// ```
-pub const INT3: u8 = 0xcc;
+/// The bytes of a number that the breakpoint takes the place of.
+const BREAKPOINT_MASK: u64 = mask(BREAKPOINT.len());
 
 /// Returns whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so
 /// that no single write replaces it.
@@ -116,15 +108,15 @@ impl Plan {
         (!is_straddler(self.addr, self.len)).then(|| self.in_first_word(mask(self.len), self.old, self.new))
     }
 
-    /// Returns the write that puts `int3` at the first byte. It covers all of the instruction's
-    /// bytes in the first word, so that it fails if any of them is not as expected.
+    /// Returns the write that puts a breakpoint (`int3`) at the first byte. It covers all of the
+    /// instruction's bytes in the first word, so that it fails if any of them is not as expected.
     pub fn lock(&self) -> Write {
-        self.in_first_word(mask(self.len), self.old, with_int3(self.old))
+        self.in_first_word(mask(self.len), self.old, with_breakpoint(self.old))
     }
 
-    /// Returns the write that takes the `int3` away again, if no other byte was written.
+    /// Returns the write that takes the breakpoint away again, if no other byte was written.
     pub fn unlock(&self) -> Write {
-        self.in_first_word(mask(1), with_int3(self.old), self.old)
+        self.in_first_word(BREAKPOINT_MASK, with_breakpoint(self.old), self.old)
     }
 
     /// Returns the bytes in the second word, unchanged. The write of [`lock`](Self::lock) does not
@@ -133,20 +125,20 @@ impl Plan {
         is_straddler(self.addr, self.len).then(|| self.in_second_word(self.old, self.old))
     }
 
-    /// Returns the writes that replace all but the first byte, while that is `int3`.
+    /// Returns the writes that replace all but the first byte, while that is the breakpoint.
     pub fn rest(&self) -> impl Iterator<Item = Write> {
-        let head = self.in_first_word(mask(self.len) & !mask(1), self.old, self.new);
+        let head = self.in_first_word(mask(self.len) & !BREAKPOINT_MASK, self.old, self.new);
         let tail = is_straddler(self.addr, self.len).then(|| self.in_second_word(self.old, self.new));
         Some(head).into_iter().chain(tail).filter(|write| write.mask != 0)
     }
 
-    /// Returns the write that replaces `int3` by the new first byte.
+    /// Returns the write that replaces the breakpoint by the new first byte.
     pub fn first(&self) -> Write {
-        self.in_first_word(mask(1), with_int3(self.old), self.new)
+        self.in_first_word(BREAKPOINT_MASK, with_breakpoint(self.old), self.new)
     }
 
-    /// Returns all steps, for reasoning about them. With `strict`, `int3` comes first even if one
-    /// write would do.
+    /// Returns all steps, for reasoning about them. With `strict`, the breakpoint comes first even
+    /// if one write would do.
     pub fn steps(&self, strict: bool) -> Vec<Step> {
         if let (Some(whole), false) = (self.whole(), strict) {
             return vec![Step::Write(whole)];
@@ -174,8 +166,8 @@ impl Plan {
     }
 }
 
-fn with_int3(instruction: u64) -> u64 {
-    instruction & !mask(1) | u64::from(INT3)
+fn with_breakpoint(instruction: u64) -> u64 {
+    instruction & !BREAKPOINT_MASK | Bytes::from(BREAKPOINT).number()
 }
 
 #[cfg(test)]
@@ -248,7 +240,7 @@ mod tests {
             prop_assert_eq!(after, wanted);
             let mut unlocked = memory;
             apply(&mut unlocked, base, plan.lock());
-            prop_assert_eq!(unlocked[offset], INT3);
+            prop_assert!(unlocked[offset..].starts_with(&BREAKPOINT));
             apply(&mut unlocked, base, plan.unlock());
             prop_assert_eq!(unlocked, memory);
         }

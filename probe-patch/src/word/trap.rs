@@ -9,13 +9,12 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use super::backend::Text;
 use super::entry::Phase;
-use super::plan::INT3;
 use super::table;
-use super::wait::tsc;
+use crate::arch::{self, this_thread, timestamp};
 use crate::error::PatchError;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -56,13 +55,13 @@ static SPARED: AtomicU64 = AtomicU64::new(0);
 /// Makes sure that traps can be handled. Called before each patch; it trusts a recent check.
 pub(super) fn prepare() -> Result<(), PatchError> {
     // If that time has passed, or was never set, the wrapped difference is far larger.
-    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { check() }
+    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= TRUST_AT_MOST { Ok(()) } else { check() }
 }
 
 /// Makes sure that traps can be handled, by a new check. Called before each batch. It takes no
 /// lock, which a fork could leave taken; two threads may do the same work twice.
 pub(super) fn check() -> Result<(), PatchError> {
-    let since = tsc();
+    let since = timestamp();
     nobody_blocks()?;
     let is_first = !IS_READY.load(Ordering::Acquire);
     if is_first {
@@ -76,7 +75,7 @@ pub(super) fn check() -> Result<(), PatchError> {
     }
     nobody_keeps(is_first)?;
     IS_READY.store(true, Ordering::Release);
-    let now = tsc();
+    let now = timestamp();
     let trust = (now.saturating_sub(since) * TIMES_ITS_COST).clamp(TRUST, TRUST_AT_MOST);
     TRUSTED.store(now + trust, Ordering::Relaxed);
     Ok(())
@@ -90,7 +89,7 @@ pub(super) fn check() -> Result<(), PatchError> {
 pub fn nobody_blocks() -> Result<(), PatchError> {
     // Under valgrind, the kernel reports valgrind's own masks. valgrind itself takes the traps of
     // its program.
-    if !os::tracer::is_valgrind() {
+    if !arch::is_valgrind() {
         let blocking = os::masks::blocking_threads().map_err(|error| {
             signal(&format!(
                 "which threads block SIGTRAP can't be read from /proc/self/task: {error}; mount /proc, or leave a \
@@ -126,13 +125,13 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
         return Ok(());
     }
     let is_spared = KEEPER.load(Ordering::Relaxed) == process
-        && SPARED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= FORBEARANCE;
-    if !is_spared && os::trap::debugger_must_pass_on_sigtrap() {
+        && SPARED.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= FORBEARANCE;
+    if !is_spared && arch::debugger_must_pass_on_sigtrap() {
         return Ok(());
     }
     if !is_spared {
         KEEPER.store(process, Ordering::Relaxed);
-        SPARED.store(tsc() + FORBEARANCE, Ordering::Relaxed);
+        SPARED.store(timestamp() + FORBEARANCE, Ordering::Relaxed);
     }
     let keeper = tracer.map_or_else(
         || "whoever traces this process".to_owned(),
@@ -168,17 +167,16 @@ pub(crate) fn end_in_child() {
 fn hold(addr: usize) -> bool {
     let Some(entry) = table::find(addr) else { return false };
     let _whole = Uncancellable::new();
-    let since = tsc();
+    let since = timestamp();
     loop {
         let version = entry.version();
         // If another patch has begun by then, steps with this ticket have no effect.
         let ticket = entry.ticket();
-        let is_mine = entry.is_owned_by(os::trap::this_thread(), ticket);
+        let is_mine = entry.is_owned_by(this_thread(), ticket);
         match entry.phase() {
             Phase::Idle => {
-                let byte = first_byte(addr);
+                let is_ours = !has_breakpoint(addr);
                 if entry.version() == version {
-                    let is_ours = byte != INT3;
                     TRAPS.fetch_add(u64::from(is_ours), Ordering::Relaxed);
                     return is_ours;
                 }
@@ -186,7 +184,7 @@ fn hold(addr: usize) -> bool {
             Phase::Locking if is_mine => entry.speak_for_owner(ticket, &Text),
             Phase::Locking => relax(since),
             Phase::FirstWait | Phase::SecondWait => {
-                if is_mine || tsc().saturating_sub(since) > PATIENCE {
+                if is_mine || timestamp().saturating_sub(since) > PATIENCE {
                     entry.step(ticket, &Text);
                 }
                 relax(since);
@@ -196,17 +194,18 @@ fn hold(addr: usize) -> bool {
 }
 
 fn relax(since: u64) {
-    if tsc().saturating_sub(since) > PATIENCE {
+    if timestamp().saturating_sub(since) > PATIENCE {
         std::thread::yield_now();
     } else {
         hint::spin_loop();
     }
 }
 
-fn first_byte(addr: usize) -> u8 {
-    // SAFETY: it was just executed; text is only ever changed through atomics.
-    let byte = unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed);
+/// Returns whether a breakpoint is at an address that a thread has just executed.
+fn has_breakpoint(addr: usize) -> bool {
+    // SAFETY: it was just executed, and this crate changes text by whole bytes.
+    let is_there = unsafe { arch::has_breakpoint(addr) };
     // Later reads are not older than this one.
     fence(Ordering::Acquire);
-    byte
+    is_there
 }

@@ -7,8 +7,9 @@
 //!   a thousand patches under way share it.
 //! - [`Wait::Tmax`]: a stamp is a time. It has passed once that time is long enough ago.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::arch::{timestamp, timestamp_after_writes};
 use crate::os;
 
 /// A span of time in ticks of the processor's time stamp counter.
@@ -57,7 +58,7 @@ impl Wait {
             // The write was a locked instruction, or a system call: barriers that start after this
             // load find it.
             Self::Barrier => STARTED.load(Ordering::SeqCst),
-            Self::Tmax(_) => tsc_after_writes(),
+            Self::Tmax(_) => timestamp_after_writes(),
         }
     }
 
@@ -66,7 +67,7 @@ impl Wait {
     pub(super) fn has_passed(self, stamp: u64) -> bool {
         match self {
             Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
-            Self::Tmax(Ticks(ticks)) => tsc().saturating_sub(stamp) >= ticks,
+            Self::Tmax(Ticks(ticks)) => timestamp().saturating_sub(stamp) >= ticks,
         }
     }
 }
@@ -83,24 +84,6 @@ fn barrier() -> bool {
         OVER.fetch_max(number, Ordering::AcqRel);
     }
     is_over
-}
-
-/// Returns a time at which this thread's writes are visible. Without the fences, the counter could
-/// be read before the writes are visible (SDM vol. 2, RDTSC).
-#[expect(unsafe_code, reason = "a fence needs nothing and changes nothing")]
-fn tsc_after_writes() -> u64 {
-    fence(Ordering::SeqCst);
-    // SAFETY: part of every x86-64 processor.
-    unsafe { std::arch::x86_64::_mm_lfence() };
-    tsc()
-}
-
-/// Returns the time stamp counter. It is the same on all processors, and steady, on every x86-64 of
-/// the last fifteen years.
-#[expect(unsafe_code, reason = "reading the counter needs nothing and changes nothing")]
-pub(super) fn tsc() -> u64 {
-    // SAFETY: every x86-64 processor has it.
-    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(test)]
@@ -125,7 +108,7 @@ mod tests {
         let wait = Wait::Tmax(Ticks(1_000));
         let stamp = wait.stamp();
         while !wait.has_passed(stamp) {}
-        assert!(tsc() - stamp >= 1_000);
+        assert!(timestamp() - stamp >= 1_000);
         assert!(!Wait::Tmax(Ticks(u64::MAX)).has_passed(stamp));
     }
 }

@@ -75,7 +75,7 @@ const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 /// The errors in the table, and [`PatchError::OutOfReach`] for a target that is more than 2 GiB
 /// away.
 #[inline(always)]
-pub(crate) fn plan(
+pub(crate) fn call_plan(
     site: SiteAddr,
     words: Words,
     wanted: Wanted,

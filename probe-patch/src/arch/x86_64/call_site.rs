@@ -1,8 +1,15 @@
 //! A call site: five bytes at any address, and the one or two aligned words that hold them. Pure.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::arch::{SITE_LEN, SiteAddr, TextWord};
+use crate::bytes::Bytes;
+
+/// Returns the addresses of a site's bytes.
+pub(crate) fn site_range(site: SiteAddr) -> Range<usize> {
+    site.0..site.0.saturating_add(SITE_LEN)
+}
 
 /// How a site's five bytes lie in aligned 8-byte words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +44,23 @@ pub(crate) struct Words {
 const SITE_MASK: u128 = (1 << (8 * SITE_LEN)) - 1;
 
 impl Words {
+    /// Reads a site's words by `read`. It reads the second one only if the site continues in it,
+    /// since that word might not be mapped.
+    #[inline(always)]
+    pub(crate) fn read(site: SiteAddr, read: impl Fn(usize) -> TextWord) -> Self {
+        let first = read(site.word());
+        let second = match Split::of(site) {
+            Split::None => TextWord(0),
+            Split::Opcode | Split::Distance => read(site.word().wrapping_add(8)),
+        };
+        Self { first, second }
+    }
+
+    /// Returns the instruction at a site.
+    pub(crate) fn instruction(self, site: SiteAddr) -> Bytes {
+        self.five(site).bytes().into()
+    }
+
     #[inline(always)]
     const fn both(self) -> u128 {
         self.first.0 as u128 | (self.second.0 as u128) << 64

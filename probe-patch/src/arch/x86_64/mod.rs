@@ -4,6 +4,8 @@
 pub(crate) mod call_plan;
 #[cfg(probe_backend = "patched")]
 pub(crate) mod call_site;
+#[cfg(probe_backend = "patched")]
+pub(crate) mod cpu;
 pub(crate) mod instruction;
 #[cfg(all(test, probe_backend = "patched", not(loom)))]
 pub(crate) mod model;

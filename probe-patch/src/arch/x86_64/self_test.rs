@@ -6,6 +6,23 @@
 
 use std::arch::naked_asm;
 
+use crate::bytes::Bytes;
+
+/// The first instruction of both functions, and the one that replaces it.
+pub(crate) const ONE: Bytes = mov(1);
+pub(crate) const TWO: Bytes = mov(2);
+/// The greatest number of bytes of padding in front of the instruction: for the alignment and for
+/// the misalignment.
+pub(crate) const MAX_PADDING: usize = 63 + 62;
+
+/// Returns `mov eax, number`.
+const fn mov(number: u8) -> Bytes {
+    match Bytes::new(&[0xb8, number, 0, 0, 0]) {
+        Some(bytes) => bytes,
+        None => panic!("5 bytes"),
+    }
+}
+
 /// `mov eax, 1; ret`, the `mov` in one aligned word.
 #[unsafe(naked)]
 pub(crate) extern "C" fn aligned() -> u32 {

@@ -19,16 +19,16 @@
 //! bytes.
 
 // Safety: relies on sigaction(2), on the frames that the kernel hands to handlers, and on the one
-// instruction of `scan` that may fault.
+// instruction of `scan_text` that may fault.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::arch::{asm, naked_asm};
 use std::ffi::c_void;
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::handlers::action;
+use crate::arch::{Registers, fault_addresses, scan_text};
 use crate::os::chained::Chained;
 
 static SEGV: Chained = Chained::new(libc::SIGSEGV, on_segv);
@@ -97,7 +97,7 @@ pub fn text_len(start: usize, most: usize) -> Option<usize> {
     start.checked_add(most)?;
     match WAY.load(Ordering::Acquire) {
         // SAFETY: faults at the one instruction that reads are handled.
-        way if way == Way::Fault as u8 => Some(unsafe { scan(start, most) }).filter(|len| *len != usize::MAX),
+        way if way == Way::Fault as u8 => unsafe { scan_text(start, most) },
         way if way == Way::Kernel as u8 => by_kernel(start, most),
         _ => None,
     }
@@ -151,48 +151,6 @@ fn by_kernel(start: usize, most: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of bytes before the first NUL, at most `most`; -1 if one can't be read.
-#[unsafe(naked)]
-unsafe extern "C" fn scan(start: usize, most: usize) -> usize {
-    naked_asm!(
-        ".cfi_startproc",
-        "xor eax, eax",
-        "2: cmp rax, rsi",
-        "jae 3f",
-        ".globl {scan}.read",
-        ".hidden {scan}.read",
-        "{scan}.read:",
-        "cmp byte ptr [rdi + rax], 0",
-        "je 3f",
-        "inc rax",
-        "jmp 2b",
-        ".globl {scan}.fault",
-        ".hidden {scan}.fault",
-        "{scan}.fault:",
-        "mov rax, -1",
-        "3: ret",
-        ".cfi_endproc",
-        scan = sym scan,
-    )
-}
-
-/// Returns the address of the instruction that may fault, and where the thread goes on then.
-fn places() -> (i64, i64) {
-    let (read, fault);
-    // SAFETY: takes two addresses of `scan`'s code.
-    unsafe {
-        asm!(
-            "lea {read}, [rip + {scan}.read]",
-            "lea {fault}, [rip + {scan}.fault]",
-            read = out(reg) read,
-            fault = out(reg) fault,
-            scan = sym scan,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    (read, fault)
-}
-
 extern "C" fn on_segv(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     handle(&SEGV, info, context);
 }
@@ -202,15 +160,12 @@ extern "C" fn on_bus(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c
 }
 
 fn handle(chained: &Chained, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let (read, fault) = places();
+    let (read, fault) = fault_addresses();
     // SAFETY: the kernel's own structures, valid while the handler runs.
-    let (code, at) = unsafe {
-        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        ((*info).si_code, &mut registers[libc::REG_RIP.cast_unsigned() as usize])
-    };
+    let (code, mut registers) = unsafe { ((*info).si_code, Registers::of(context)) };
     // The kernel raised it.
-    if code > 0 && *at == read {
-        *at = fault;
+    if code > 0 && registers.next() == read {
+        registers.set_next(fault);
     } else {
         // SAFETY: the kernel's own structures, which this handler was given.
         unsafe { chained.pass_on(info, context) };

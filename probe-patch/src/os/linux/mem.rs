@@ -61,7 +61,7 @@ impl Alias {
 
     /// Writes to a read-only page of its own, and makes sure that the write has arrived.
     fn check(&self) -> io::Result<()> {
-        const CODE: [u8; 4] = [0xcc, 0x0f, 0x1f, 0x44];
+        const CODE: [u8; 4] = *b"code";
         let len = page_size();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new private mapping overlaps nothing.

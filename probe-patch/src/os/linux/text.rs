@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 use super::maps::Rights;
+use crate::arch::PAGE_SIZE;
 
-/// Returns the size of a page in bytes, which is the same on every x86-64.
+/// Returns the size of a page in bytes.
 pub const fn page_size() -> usize {
-    4096
+    PAGE_SIZE
 }
 
 /// Returns the pages that hold the bytes.

@@ -1,7 +1,4 @@
-//! Finds a debugger or valgrind, which may keep signals from this program's handlers.
-
-// Safety: relies on an instruction sequence that has an effect only under valgrind.
-#![expect(unsafe_code, reason = "see above")]
+//! Finds a debugger, which may keep signals from this program's handlers.
 
 use std::fs;
 
@@ -33,28 +30,6 @@ fn tracer_of(status: &str) -> Option<u32> {
     process.trim().parse().ok().filter(|process| *process != 0)
 }
 
-/// Returns whether valgrind executes this program: its `RUNNING_ON_VALGRIND`, see `valgrind.h`.
-pub fn is_valgrind() -> bool {
-    const RUNNING: u64 = 0x1001;
-    let request = [RUNNING, 0, 0, 0, 0, 0];
-    let mut answer = 0_u64;
-    // SAFETY: rotates a register by 128 bits in all, and exchanges another one with itself.
-    // Valgrind reads the request, and writes the answer.
-    unsafe {
-        std::arch::asm!(
-            "rol rdi, 3",
-            "rol rdi, 13",
-            "rol rdi, 61",
-            "rol rdi, 51",
-            "xchg rbx, rbx",
-            in("rax") request.as_ptr(),
-            inout("rdx") answer,
-            options(nostack),
-        );
-    }
-    answer != 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,11 +39,5 @@ mod tests {
         assert_eq!(tracer_of("Name:\tx\nTracerPid:\t42\n"), Some(42));
         assert_eq!(tracer_of("Name:\tx\nTracerPid:\t0\n"), None);
         assert_eq!((tracer_of("TracerPid:\t?\n"), tracer_of("")), (None, None));
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "inline assembly")]
-    fn it_is_asked_for_nothing_but_an_answer() {
-        assert_eq!(is_valgrind(), is_valgrind());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Opcode, Trampolines, Wanted, plan};
+use super::{CallPlan, Opcode, Trampolines, Wanted, call_plan};
 use crate::arch::x86_64::call_site::{Split, Words};
 use crate::arch::x86_64::model::{Effect, effect};
 use crate::arch::{SiteAddr, TextWord};
@@ -48,7 +48,7 @@ fn switch(history: &mut History, addr: usize, wanted: Wanted) -> Result<bool, Pa
     let site = SiteAddr(addr);
     let word = |at| TextWord(history.now().word(at));
     let words = Words { first: word(site.word()), second: word(site.word() + 8) };
-    match plan(site, words, wanted, &OneRet)? {
+    match call_plan(site, words, wanted, &OneRet)? {
         CallPlan::Unchanged => Ok(false),
         CallPlan::Write { addr, expected, new } => {
             assert_eq!(history.now().word(addr), expected.0);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Opcode, Trampolines, Wanted, plan};
+use super::{CallPlan, Opcode, Trampolines, Wanted, call_plan};
 use crate::arch::x86_64::call_site::{Five, Split, Words};
 use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::error::PatchError;
@@ -162,7 +162,7 @@ fn walks_the_truth_table() {
             let found = bytes(name, site);
             let words = around(site, found);
             for (wanted, outcome) in OPERATIONS.into_iter().zip(outcomes) {
-                let planned = plan(site, words, wanted, &Fixed(&[RET]));
+                let planned = call_plan(site, words, wanted, &Fixed(&[RET]));
                 match *outcome {
                     "=" => {
                         assert_eq!(
@@ -209,10 +209,10 @@ fn without_a_trampoline_one_is_asked_for() {
     let far: &[usize] = &[WORD + (1 << 40)];
     for trampolines in [Fixed(&[]), Fixed(far)] {
         let call = around(site, bytes("call target", site));
-        assert_eq!(plan(site, call, Wanted::Latent, &trampolines).unwrap(), CallPlan::Provide);
+        assert_eq!(call_plan(site, call, Wanted::Latent, &trampolines).unwrap(), CallPlan::Provide);
         // A JMP needs none.
         let jump = around(site, bytes("jmp target", site));
-        let step = plan(site, jump, Wanted::Latent, &trampolines).unwrap();
+        let step = call_plan(site, jump, Wanted::Latent, &trampolines).unwrap();
         assert_eq!(after(site, jump, step), around(site, bytes("jmp next", site)));
     }
 }
@@ -223,7 +223,7 @@ fn far_targets_are_refused() {
         let site = SiteAddr(WORD + offset);
         let words = around(site, bytes("call target", site));
         for (target, is_far) in [(site.0 + 5 + 0x7fff_ffff, false), (site.0 + 5 + 0x8000_0000, true)] {
-            let planned = plan(site, words, Wanted::Active(Opcode::Call, target), &Fixed(&[]));
+            let planned = call_plan(site, words, Wanted::Active(Opcode::Call, target), &Fixed(&[]));
             let refused = matches!(planned, Err(PatchError::OutOfReach { addr, target: far })
                 if addr == site.0 && far == target);
             assert_eq!(refused, is_far, "{planned:?}");
@@ -252,7 +252,7 @@ proptest! {
             1 => Wanted::Active(Opcode::Jump, target),
             _ => Wanted::Latent,
         };
-        if let Ok(step) = plan(site, words, wanted, &Fixed(&[RET])) {
+        if let Ok(step) = call_plan(site, words, wanted, &Fixed(&[RET])) {
             let now = after(site, words, step);
             // Outside the site, all bytes are as before.
             prop_assert_eq!(now.with_five(site, words.five(site)), words);
@@ -261,7 +261,7 @@ proptest! {
                 Split::Opcode => prop_assert_eq!(now.first, words.first),
             }
             // The site is as wanted.
-            prop_assert_eq!(plan(site, now, wanted, &Fixed(&[RET])).unwrap(), CallPlan::Unchanged);
+            prop_assert_eq!(call_plan(site, now, wanted, &Fixed(&[RET])).unwrap(), CallPlan::Unchanged);
         }
     }
 
@@ -273,8 +273,8 @@ proptest! {
         let bytes = begin(jmp(site, target), &[opcode as u8]);
         let active = Words { first: TextWord(first), second: TextWord(second) }
             .with_five(site, Five::new(bytes));
-        let latent = after(site, active, plan(site, active, Wanted::Latent, &Fixed(&[RET])).unwrap());
-        let again = plan(site, latent, Wanted::Active(opcode, target), &Fixed(&[RET])).unwrap();
+        let latent = after(site, active, call_plan(site, active, Wanted::Latent, &Fixed(&[RET])).unwrap());
+        let again = call_plan(site, latent, Wanted::Active(opcode, target), &Fixed(&[RET])).unwrap();
         prop_assert_eq!(after(site, latent, again), active);
     }
 }
