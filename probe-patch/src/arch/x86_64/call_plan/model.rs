@@ -5,8 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Opcode, Trampolines, Wanted, call_plan};
-use crate::arch::x86_64::call_site::{Split, Words};
+use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::x86_64::model::{Effect, effect};
 use crate::arch::{SiteAddr, TextWord};
 use crate::bytes::Bytes;

@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Opcode, Trampolines, Wanted, call_plan};
-use crate::arch::x86_64::call_site::{Five, Split, Words};
+use super::{CallPlan, Five, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::error::PatchError;
 
