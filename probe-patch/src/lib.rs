@@ -6,7 +6,7 @@
 #![deny(unsafe_code)]
 
 mod arch;
-#[expect(missing_docs, reason = "no part of the API")]
+#[expect(missing_docs, clippy::new_without_default, reason = "no part of the API")]
 mod lifecycle;
 #[expect(missing_docs, clippy::new_without_default, reason = "no part of the API")]
 mod os;
@@ -18,19 +18,15 @@ mod bytes;
 #[cfg(probe_backend = "patched")]
 pub mod call;
 #[cfg(probe_backend = "patched")]
+mod code_pages;
+#[cfg(probe_backend = "patched")]
 mod error;
 #[cfg(all(test, probe_backend = "patched", not(loom)))]
 mod model;
 #[cfg(probe_backend = "patched")]
-mod near;
-#[cfg(probe_backend = "patched")]
-mod now;
-#[cfg(probe_backend = "patched")]
 mod pages;
 #[cfg(probe_backend = "patched")]
 mod poke;
-#[cfg(probe_backend = "patched")]
-mod quiet;
 #[cfg(probe_backend = "patched")]
 mod table;
 #[cfg(probe_backend = "patched")]
@@ -53,6 +49,9 @@ pub use {
 pub mod __runtime {
     pub mod os {
         pub use crate::os::*;
+        pub mod kept {
+            pub use crate::lifecycle::HeldAcrossFork as Kept;
+        }
     }
     #[cfg(probe_backend = "patched")]
     pub mod table {
@@ -62,18 +61,17 @@ pub mod __runtime {
 
     #[cfg(probe_backend = "patched")]
     pub use crate::{
-        near::{map_near, unmap},
-        now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word},
+        code_pages::{map_near, unmap},
         pages::{
-            READY, WritableRuns, check_readable, close_held, forget_gone, make_room, renew, set_quieting,
+            NotNow, READY, ReentrancyHooks, WritableRuns, check_readable, close_held, forget_gone, make_room,
+            renew, set_reentrancy_hooks,
         },
         poke::{poke, read},
-        quiet::Quieting,
         word::{
-            many::replace_each,
-            options::{read_instruction, taken},
+            backend::Writable,
+            nonblocking::{read_word, replace_now, write_text, write_text_now, write_word},
+            options::{read_instruction, replace_each, taken},
             trap::nobody_blocks,
-            writable::Writable,
         },
     };
 }

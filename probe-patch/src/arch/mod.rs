@@ -10,7 +10,7 @@
 //! | `call_plan` | `call_plan`: from the words of a call site to the one write that switches it, or an error. `Words`, `Wanted`, `Opcode`, `CallPlan`; `Trampolines`, which the plan asks for a function that returns at once. Pure, with its truth table | `call` |
 //! | `cpu` | `BREAKPOINT` and `has_breakpoint`: an instruction's first bytes while the rest of it is being replaced | `word` |
 //! | | `timestamp`, `timestamp_after_writes`, `this_thread`, `is_valgrind` | `word` |
-//! | | `BRANCH_REACH`, `PAGE_SIZE`; `return_at_once`, and `fill_return_page` for a copy of it | `near`, `call`, `os` |
+//! | | `BRANCH_REACH`, `PAGE_SIZE`; `return_at_once`, and `fill_return_page` for a copy of it | `code_pages`, `call`, `os` |
 //! | | `Registers`: where an interrupted thread continues, and the breakpoint that it has executed; `debugger_must_pass_on_sigtrap`, the check that a debugger passes `SIGTRAP` on | `os::trap` |
 //! | | `scan_text` and `fault_addresses`: a read that may fault, and where to continue then | `os::guarded_read` |
 //! | `self_test` | two functions that return a number, whose first instruction lies in one word in the one, and in two in the other; that instruction for each of two numbers | `self_test` |

@@ -1,9 +1,9 @@
 //! The degenerate trampolines: lone `ret`s, for a deactivated CALL whose opcode can't be changed.
 //!
-//! The first one is this crate's own [`return_at_once`]. It is in reach if the program is no larger than 2 GiB
-//! and the site is in the object that this crate is linked into. It is offered once that object is
-//! sure to stay loaded ([`pin`]), since a copy of this crate might be unloaded before the calls
-//! that it has deactivated. The first site that needs a `ret` asks for that.
+//! The first one is this crate's own [`return_at_once`]. It is in reach if the program is no larger
+//! than 2 GiB and the site is in the object that this crate is linked into. It is offered once that
+//! object is sure to stay loaded ([`pin`]), since a copy of this crate might be unloaded before the
+//! calls that it has deactivated. The first site that needs a `ret` asks for that.
 //!
 //! If the object can't be kept loaded, and for sites out of reach, a page is mapped near the first
 //! site that needs one. All sites within 2 GiB share it. Pages are never freed, since a thread may
@@ -28,7 +28,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::arch::{Rel32, SiteAddr, Trampolines, fill_return_page, return_at_once, site_range};
-use crate::near;
+use crate::code_pages;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
 use crate::os::text::page_size;
@@ -128,7 +128,7 @@ fn reaches(site: SiteAddr, addr: usize) -> bool {
 /// # Errors
 /// The system's error for the last place that was tried.
 fn map_near(site: SiteAddr) -> io::Result<usize> {
-    Ok(near::map_near(&site_range(site), page_size(), |page, _| fill_return_page(page))?.start)
+    Ok(code_pages::map_near(&site_range(site), page_size(), |page, _| fill_return_page(page))?.start)
 }
 
 /// Unmaps a page of [`map_near`].
@@ -137,7 +137,7 @@ fn map_near(site: SiteAddr) -> io::Result<usize> {
 /// No call leads there.
 unsafe fn unmap(page: usize) {
     // SAFETY: as the caller says.
-    unsafe { near::unmap(&(page..page + page_size())) };
+    unsafe { code_pages::unmap(&(page..page + page_size())) };
 }
 
 #[cfg(test)]

@@ -12,13 +12,14 @@
 // Safety: relies on `add` getting references that stay valid for ever.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::os::fork;
-use crate::os::kept::Kept;
 
 /// Rooms with locks, from the lowest up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,29 @@ pub struct AcrossForks {
     pub in_child: fn(),
 }
 
+/// A value that a thread holds from before a fork until after it, such as a lock's guard. It has no
+/// destructor, so that a thread's last destructors may fork, and no lock is taken to register one.
+pub struct HeldAcrossFork<T>(RefCell<ManuallyDrop<Option<T>>>);
+
+impl<T> HeldAcrossFork<T> {
+    /// Returns a place without a value.
+    pub const fn new() -> Self {
+        Self(RefCell::new(ManuallyDrop::new(None)))
+    }
+
+    pub fn keep(&self, value: T) {
+        **self.0.borrow_mut() = Some(value);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+
+    pub fn take(&self) -> Option<T> {
+        self.0.borrow_mut().take()
+    }
+}
+
 /// The rooms that are ready, by their ranks.
 struct Rooms([AtomicPtr<AcrossForks>; RANKS]);
 
@@ -57,7 +81,7 @@ static ROOMS: Rooms = Rooms::new();
 static STILL: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    static ACROSS_FORK: Kept<MutexGuard<'static, ()>> = const { Kept::new() };
+    static ACROSS_FORK: HeldAcrossFork<MutexGuard<'static, ()>> = const { HeldAcrossFork::new() };
 }
 
 /// Returns a guard that keeps other threads from forking and from getting a room ready. It is taken
@@ -98,13 +122,13 @@ extern "C" fn before() {
 }
 
 extern "C" fn in_parent() {
-    if let Some(_still) = ACROSS_FORK.with(Kept::take) {
+    if let Some(_still) = ACROSS_FORK.with(HeldAcrossFork::take) {
         ROOMS.in_parent();
     }
 }
 
 extern "C" fn in_child() {
-    if let Some(_still) = ACROSS_FORK.with(Kept::take) {
+    if let Some(_still) = ACROSS_FORK.with(HeldAcrossFork::take) {
         ROOMS.in_child();
     }
 }
@@ -196,7 +220,7 @@ pub(super) mod tests {
         before();
         assert!(is_still());
         in_parent();
-        assert!(ACROSS_FORK.with(Kept::is_empty));
+        assert!(ACROSS_FORK.with(HeldAcrossFork::is_empty));
         in_parent();
     }
 }

@@ -19,7 +19,7 @@ use crate::os::pin::{Unpinned, pin};
 
 mod forks;
 
-pub use forks::{AcrossForks, Rank};
+pub use forks::{AcrossForks, HeldAcrossFork, Rank};
 
 const NEW: u8 = 0;
 const READY: u8 = 1;

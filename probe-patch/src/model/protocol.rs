@@ -1,8 +1,7 @@
 //! Compares the protocol for straddlers with all others: it is the shortest that is safe, and none
 //! of its steps can be left out.
 
-use super::fetch::{fetched, fetched_last};
-use super::memory::{BASE, History, LINE, Memory, ModelStep, write};
+use super::{BASE, History, LINE, Memory, ModelStep, fetched, fetched_last, write};
 use crate::bytes::Bytes;
 use crate::word::INT3;
 

@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::fetch::{fetched, fetched_last};
-use super::memory::{BASE, History, LINE, Memory, ModelStep};
 use super::protocol::is_torn;
+use super::{BASE, History, LINE, Memory, ModelStep, fetched, fetched_last};
 use crate::bytes::Bytes;
 use crate::word::{self, INT3, Plan, is_straddler};
 

@@ -1,28 +1,25 @@
 //! Services of the operating system for patching and for getting ready:
 //!
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
-//! - `chained::Chained`: a handler on top of a program's own;
+//! - `chained_handler::ChainedHandler`: a handler on top of a program's own;
 //! - `fork::{install, process}`: hooks around `fork`, and a number that tells a child from its
 //!   parent;
-//! - `kept::Kept`: a value that a thread keeps across a fork;
 //! - `pin::{pin, pin_object}`: keep this code, or another object, loaded;
 //! - on Linux: `memory`, straight from the kernel; `thread`;
 //! - where code is patched: `guarded_read`, for texts that may not be readable; `text::protect`,
-//!   `maps::Maps`, `mem::Alias`, `trap`; `masks` and `tracer`, which find obstacles to a trap;
+//!   `maps::Maps`, `mem::Alias`, `trap`; `blocking` and `tracer`, which find obstacles to a trap;
 //!   `objects`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
 //!   serialising instruction.
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), any(not(miri), probe_in_place)))]
-pub mod chained;
+pub mod chained_handler;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub mod fork;
-pub mod kept;
 #[cfg(probe_system = "linux")]
 pub mod memory;
 #[cfg(probe_system = "linux")]
 pub mod thread;
 
-pub mod generic;
 #[cfg(not(probe_backend = "patched"))]
 pub use generic::*;
 
@@ -30,3 +27,56 @@ pub use generic::*;
 mod linux;
 #[cfg(probe_backend = "patched")]
 pub use linux::*;
+
+/// Other systems, where no code is patched; and Linux, for upper crates that patch no code.
+pub mod generic {
+    /// No process forks here.
+    #[cfg(any(not(unix), miri))]
+    pub mod fork {
+        /// Returns 1, the number of the only process.
+        pub fn process() -> u64 {
+            1
+        }
+
+        /// Does nothing.
+        pub fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
+    }
+
+    /// Only the C library can cancel a thread; the standard library can't.
+    pub mod cancel {
+        /// Does nothing.
+        pub struct Uncancellable(());
+
+        impl Uncancellable {
+            pub fn new() -> Self {
+                Self(())
+            }
+        }
+    }
+
+    /// No code of one object leads into another. A thread that executes an object's code keeps it
+    /// loaded.
+    pub mod pin {
+        /// The object that can't be kept, and the reason.
+        pub struct Unpinned {
+            pub object: String,
+            pub reason: String,
+        }
+
+        /// Does nothing: no object needs to be kept.
+        ///
+        /// # Errors
+        /// None.
+        pub fn pin() -> Result<(), Unpinned> {
+            Ok(())
+        }
+
+        /// Does nothing: no object needs to be kept.
+        ///
+        /// # Errors
+        /// None.
+        pub fn pin_object(_address: usize) -> Result<(), Unpinned> {
+            Ok(())
+        }
+    }
+}

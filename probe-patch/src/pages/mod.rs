@@ -21,10 +21,11 @@
 //! # Asking the kernel
 //! A guard asks for rights each time (4 µs). A batch, whose sites lie in the text of loaded
 //! objects, asks once for each mapping, and remembers the answer until objects come or go
-//! ([`known`]). If the kernel's table can't be read, each page is asked whether it is writable, and
-//! its text is otherwise taken to be readable and executable, as linkers make it ([`asked`]). So if
-//! other code changes the rights of text after a batch has asked, later batches restore the earlier
-//! rights. A guard on the pages makes the next batch ask again.
+//! ([`rights`]). If the kernel's table can't be read, each page is asked whether it is writable,
+//! and its text is otherwise taken to be readable and executable, as linkers make it.
+//! So if other code changes the rights of text after a batch has asked, later batches restore the
+//! earlier rights. A guard on the pages makes the next batch ask again.
+//!
 //! # Two copies of this crate
 //! Two copies in one process have two maps. A copy leaves pages writable that it finds writable,
 //! since it can't tell another copy's guard from rights that were always there. (The segment's
@@ -41,11 +42,10 @@
 //! pages that are open already it makes neither system call. A batch adds some tens of nanoseconds
 //! to its system calls.
 
-mod asked;
 #[cfg(all(test, loom))]
 mod interleavings;
-mod known;
-mod now;
+mod nonblocking;
+mod rights;
 mod runs;
 mod shared;
 
@@ -58,10 +58,10 @@ use crate::os::text::pages;
 use runs::Era;
 use shared::{Locked, lock};
 
-pub use asked::check_readable;
-pub(super) use now::{NotOpen, write_now};
-pub use now::{close_held, make_room};
-pub use shared::{READY, set_quieting};
+pub(crate) use nonblocking::write_now;
+pub use nonblocking::{NotNow, close_held, make_room};
+pub use rights::check_readable;
+pub use shared::{READY, ReentrancyHooks, set_reentrancy_hooks};
 
 /// A guard that keeps text writable while it lives.
 ///

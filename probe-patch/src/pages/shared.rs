@@ -1,19 +1,17 @@
 //! The process's one map of open pages, its mutex, and the system calls that follow from it.
 
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::asked::{Doubt, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
-use super::known::Known;
-use super::now::Held;
+use super::nonblocking::Held;
+use super::rights::{Doubt, Known, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
 use super::runs::{Era, PageRights, Runs};
 use crate::error::TextError;
-use crate::lifecycle::{AcrossForks, Rank, Ready};
+use crate::lifecycle::{AcrossForks, HeldAcrossFork, Rank, Ready};
 use crate::os::cancel::Uncancellable;
-use crate::os::kept::Kept;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
-use crate::quiet::{self, Quiet, Quieting};
 use crate::word;
 // The model checker's kernel.
 #[cfg(all(test, loom))]
@@ -33,7 +31,7 @@ pub(super) struct Pages {
 pub(super) struct Locked {
     // Releases the mutex before the crates above may call their users again.
     pages: MutexGuard<'static, Pages>,
-    _quiet: Quiet,
+    _no_reentry: NoReentry,
     // The system calls under the mutex may be cancellation points.
     _whole: Uncancellable,
 }
@@ -52,21 +50,70 @@ impl std::ops::DerefMut for Locked {
     }
 }
 
+/// Hooks that keep a crate above this one from calling its users' code on a thread that holds the
+/// mutex.
+///
+/// Memory is allocated under the mutex, and patched code in the program's allocator may lead to
+/// such a crate, which calls its users' code. That code could ask for the mutex again, and would
+/// wait for its own thread. So the crate is told when a thread takes the mutex, and when the thread
+/// has released it.
+pub struct ReentrancyHooks {
+    /// From this call on, the crate calls no user code on this thread. The result is handed to
+    /// `end`.
+    pub begin: fn() -> usize,
+    /// The crate calls user code again, if it did so before `begin`.
+    pub end: fn(usize),
+}
+
+static REENTRANCY_HOOKS: OnceLock<ReentrancyHooks> = OnceLock::new();
+
+/// While it lives, the crate above, if there is one, calls no user code on this thread.
+struct NoReentry {
+    begun: Option<(&'static ReentrancyHooks, usize)>,
+    // It ends on the thread that it began on.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl NoReentry {
+    fn new() -> Self {
+        let mut guard = Self { begun: None, not_send: PhantomData };
+        guard.renew();
+        guard
+    }
+
+    /// Calls `begin` under the lock, if the crate above installed its hooks while this thread
+    /// waited for it.
+    fn renew(&mut self) {
+        if self.begun.is_none() {
+            self.begun = REENTRANCY_HOOKS.get().map(|hooks| (hooks, (hooks.begin)()));
+        }
+    }
+}
+
+impl Drop for NoReentry {
+    fn drop(&mut self) {
+        if let Some((hooks, begun)) = self.begun {
+            (hooks.end)(begun);
+        }
+    }
+}
+
 /// Takes the mutex. A thread that also takes the control lock has taken that before.
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
     READY.prepare();
-    let mut quiet = Quiet::new();
+    let mut no_reentry = NoReentry::new();
     // A panic under the mutex is a bug of this crate. The map is consistent between steps even so.
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    quiet.renew();
-    Locked { pages, _quiet: quiet, _whole: whole }
+    no_reentry.renew();
+    Locked { pages, _no_reentry: no_reentry, _whole: whole }
 }
 
 /// Installs hooks to run around the mutex, and waits for a thread that holds it without them. So
 /// the crate above may call its users when this returns. This room is ready, or can't be.
-pub fn set_quieting(quieting: Quieting) {
-    quiet::set(quieting);
+pub fn set_reentrancy_hooks(hooks: ReentrancyHooks) {
+    // The first hooks stay; later ones are ignored.
+    let _ = REENTRANCY_HOOKS.set(hooks);
     drop(lock());
 }
 
@@ -74,14 +121,14 @@ pub fn set_quieting(quieting: Quieting) {
 /// is ready.
 pub(super) fn try_lock() -> Option<Locked> {
     let whole = Uncancellable::new();
-    let mut quiet = Quiet::new();
+    let mut no_reentry = NoReentry::new();
     let pages = match PAGES.try_lock() {
         Ok(pages) => pages,
         Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
         Err(std::sync::TryLockError::WouldBlock) => return None,
     };
-    quiet.renew();
-    Some(Locked { pages, _quiet: quiet, _whole: whole })
+    no_reentry.renew();
+    Some(Locked { pages, _no_reentry: no_reentry, _whole: whole })
 }
 
 /// Forks take the mutex, so that the child finds the map and every instruction whole.
@@ -90,7 +137,7 @@ pub static READY: Ready = Ready::new(Rank::Text, ACROSS_FORKS, || ());
 const ACROSS_FORKS: AcrossForks = AcrossForks { before: before_fork, in_parent: after_fork, in_child };
 
 thread_local! {
-    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
+    static ACROSS_FORK: HeldAcrossFork<Locked> = const { HeldAcrossFork::new() };
 }
 
 fn before_fork() {
@@ -99,7 +146,7 @@ fn before_fork() {
 }
 
 fn after_fork() {
-    drop(ACROSS_FORK.with(Kept::take));
+    drop(ACROSS_FORK.with(HeldAcrossFork::take));
 }
 
 /// Releases the mutex in the child. Its only thread also ends the patches that other threads had

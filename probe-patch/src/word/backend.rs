@@ -1,18 +1,22 @@
-//! The real text and the real waits, for the state machine.
+//! The real text and the real waits, for the state machine; and how text is kept writable for it.
 
 // Safety: relies on the starter of a patch to keep its text mapped and writable, and its way
 // through the kernel alive, until the patch is over and every thread that had joined has left.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
+use std::sync::Arc;
 
-use super::entry::{Backend, How, Last, NotStarted};
 use super::plan::Plan;
+use super::state_machine::{Backend, How, Last, NotStarted};
 use super::wait::{Ticks, Wait};
 use crate::arch::{BREAKPOINT, TextWord};
+use crate::error::{PatchError, TextError};
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
+use crate::pages::{OpenText, check_readable};
 use crate::poke::{Write, overwrite, read, write, write_beside};
+use crate::text::TextPolicy;
 
 impl How {
     pub(super) fn new(wait: Wait) -> Self {
@@ -145,4 +149,51 @@ fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
         let _whole = Uncancellable::new();
         Alias::open()?.write(addr, bytes)
     })
+}
+
+/// The way in which an instruction's text is kept writable while it is patched.
+#[derive(Clone)]
+pub enum Writable {
+    /// The caller keeps the text writable.
+    ByCaller,
+    /// A guard keeps the text writable.
+    Open {
+        /// Only ever dropped.
+        _text: Arc<OpenText>,
+    },
+    /// The text stays read-only: the kernel writes.
+    Alias(Arc<Alias>),
+}
+
+impl Writable {
+    pub(super) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
+        let refused = |error| PatchError::Text { addr, error };
+        let bytes = || Ok(addr..addr.checked_add(len).ok_or(refused(TextError::Unmapped { addr }))?);
+        match policy {
+            TextPolicy::Open => Ok(Self::ByCaller),
+            TextPolicy::Sealed => {
+                let open = |text| Self::Open { _text: Arc::new(text) };
+                OpenText::new(bytes()?).map(open).map_err(refused)
+            }
+            TextPolicy::Alias => {
+                check_readable(bytes()?).map_err(refused)?;
+                let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
+                Ok(Self::Alias(Arc::new(alias)))
+            }
+        }
+    }
+
+    /// Returns how a patch is carried out. `self` must outlive the result, which may name its
+    /// alias.
+    pub(super) fn how(&self, wait: Wait) -> How {
+        match self {
+            Self::ByCaller | Self::Open { .. } => How::new(wait),
+            Self::Alias(alias) => How::Alias(Arc::as_ptr(alias).addr()),
+        }
+    }
+
+    /// Returns whether one write can replace a word.
+    pub(super) fn has_whole_words(&self) -> bool {
+        !matches!(self, Self::Alias(_))
+    }
 }

@@ -5,9 +5,9 @@
 //! The world is one instruction of two parts, and an executor with its own, stale, copy of each. A
 //! barrier updates the copies; otherwise they may stay stale.
 
-use super::entry::{Backend, How, Last, NotStarted, Phase, Progress, Ticket, WordEntry};
 use super::plan::Plan;
-use super::sync::{Arc, Mutex, thread};
+use super::state_machine::sync::{Arc, Mutex, thread};
+use super::state_machine::{Backend, How, Last, NotStarted, Phase, Progress, Ticket, WordEntry};
 use crate::arch::INT3;
 use crate::bytes::Bytes;
 

@@ -147,18 +147,14 @@
 // Safety: this module's two functions hand on what their callers promise.
 #![expect(unsafe_code, reason = "see above")]
 
-mod backend;
-mod entry;
-pub(crate) mod many;
+pub(crate) mod backend;
+pub(crate) mod nonblocking;
 pub(crate) mod options;
 mod pending;
 mod plan;
-mod state;
-mod sync;
-mod table;
+mod state_machine;
 pub(crate) mod trap;
 mod wait;
-pub(crate) mod writable;
 
 #[cfg(test)]
 mod interleavings;

@@ -1,18 +1,17 @@
-//! Patching one instruction.
+//! Patching one instruction, or many with shared waits.
 
-// Safety: relies on the callers of `patch`, `replace` and `start` to name an instruction in text
-// that stays mapped.
+// Safety: relies on the callers of `patch`, `replace`, `start` and `replace_each` to name an
+// instruction in text that stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
 
-use super::backend::Text;
-use super::entry::{NotStarted, Phase, WordEntry};
+use super::backend::{Text, Writable};
 use super::pending::Pending;
 use super::plan::{Plan, is_straddler};
+use super::state_machine::{NotStarted, Phase, WordEntry};
+use super::trap;
 use super::wait::Wait;
-use super::writable::Writable;
-use super::{table, trap};
 use crate::arch::{BREAKPOINT, this_thread};
 use crate::bytes::{Bytes, MAX_LEN};
 use crate::error::PatchError;
@@ -199,7 +198,7 @@ impl WordOptions {
             return written.map(|()| Pending::over(addr, expected)).map_err(|_| taken());
         }
         trap::prepare()?;
-        let entry = table::find_or_insert(addr).ok_or(PatchError::Memory)?;
+        let entry = trap::find_or_insert(addr).ok_or(PatchError::Memory)?;
         match entry.start(&plan, writable.how(self.wait), this_thread(), &Text) {
             Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, writable)),
             Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
@@ -211,13 +210,51 @@ impl WordOptions {
     }
 }
 
+/// Number of patches that are under way at once. They share two barriers.
+const AT_ONCE: usize = 4_096;
+
+/// Carries out plans strictly. Returns the result of each, with the address of its instruction.
+///
+/// # Safety
+/// The same as for [`patch`](super::patch()), for each plan. The text is writable in the way that
+/// `writable` names.
+pub unsafe fn replace_each(
+    plans: &[Plan],
+    writable: &Writable,
+    mut tell: impl FnMut(usize, Result<(), PatchError>),
+) {
+    if plans.is_empty() {
+        return;
+    }
+    if let Err(PatchError::Signal { problem }) = trap::check() {
+        let refuse = |plan: &Plan| tell(plan.addr(), Err(PatchError::Signal { problem: problem.clone() }));
+        return plans.iter().for_each(refuse);
+    }
+    let options = WordOptions::new().strict(true);
+    let mut under_way = Vec::with_capacity(AT_ONCE.min(plans.len()));
+    for plans in plans.chunks(AT_ONCE) {
+        for plan in plans {
+            // SAFETY: as the caller says.
+            match unsafe { options.begin(*plan, writable.clone()) } {
+                Ok(patch) => under_way.push(patch),
+                Err(error) => tell(plan.addr(), Err(error)),
+            }
+        }
+        // One after the other, each patch would run its own barriers.
+        for _ in 0..2 {
+            under_way.iter_mut().for_each(|patch| _ = patch.finish());
+        }
+        under_way.drain(..).for_each(|patch: Pending| tell(patch.addr(), patch.wait()));
+    }
+}
+
 /// Returns the error for an instruction that is not as expected: a patch of it is under way, or
 /// foreign code has changed it.
 ///
 /// # Safety
 /// Its text is mapped.
 pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
-    let entry = table::find(addr);
+    let entry = trap::find(addr);
     let version = || entry.map(WordEntry::version);
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.

@@ -6,10 +6,9 @@
 use std::fmt;
 use std::hint;
 
-use super::backend::Text;
-use super::entry::{Progress, Ticket, WordEntry};
+use super::backend::{Text, Writable};
 use super::options::read_instruction;
-use super::writable::Writable;
+use super::state_machine::{Progress, Ticket, WordEntry};
 use crate::bytes::Bytes;
 use crate::error::PatchError;
 

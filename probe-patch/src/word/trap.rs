@@ -5,21 +5,22 @@
 //! that no thread finishes. The same holds for a thread that has started the patch itself, and for
 //! one whose signal handler interrupts the patching code.
 
-// Safety: relies on addresses that a thread has just executed.
+// Safety: relies on addresses that a thread has just executed, and on zeroed entries being free
+// ones, as `state_machine` says.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use super::backend::Text;
-use super::entry::Phase;
-use super::table;
+use super::state_machine::{Phase, WordEntry};
 use crate::arch::{self, this_thread, timestamp};
 use crate::error::PatchError;
 use crate::os;
+use crate::os::blocking::Blocking;
 use crate::os::cancel::Uncancellable;
-use crate::os::masks::Blocking;
 use crate::pages::READY;
+use crate::table::{self, Table};
 
 /// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
@@ -90,7 +91,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
     // Under valgrind, the kernel reports valgrind's own masks. valgrind itself takes the traps of
     // its program.
     if !arch::is_valgrind() {
-        let blocking = os::masks::blocking_threads().map_err(|error| {
+        let blocking = os::blocking::blocking_threads().map_err(|error| {
             signal(&format!(
                 "which threads block SIGTRAP can't be read from /proc/self/task: {error}; mount /proc, or leave a \
                  descriptor free"
@@ -105,9 +106,9 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
             )));
         }
     }
-    let handlers = os::handlers::blocking_handlers();
+    let handlers = os::blocking::blocking_handlers();
     if !handlers.is_empty() {
-        let names: Vec<_> = handlers.into_iter().map(os::handlers::signal_name).collect();
+        let names: Vec<_> = handlers.into_iter().map(os::blocking::signal_name).collect();
         return Err(signal(&format!(
             "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
              it with a `sa_mask` without SIGTRAP",
@@ -154,10 +155,35 @@ fn signal(problem: &str) -> PatchError {
     PatchError::Signal { problem: problem.to_owned() }
 }
 
+/// The instructions that are, or were, being replaced through a trap, by address: up to 2^32. An
+/// entry takes 64 bytes, in a table that a signal handler can look into. If an object is unloaded,
+/// its addresses keep their entries, for later code that is patched there.
+static TABLE: Table<WordEntry, { 1 << 10 }, 22> = Table::new();
+
+// SAFETY: an entry consists of atomics, and zeroes are a free entry.
+unsafe impl table::Entry for WordEntry {
+    fn key(&self) -> usize {
+        self.addr.load(Ordering::Acquire)
+    }
+
+    fn take(&self, key: usize) -> Result<(), usize> {
+        self.addr.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+}
+
+pub(super) fn find(addr: usize) -> Option<&'static WordEntry> {
+    TABLE.find(addr)
+}
+
+/// Returns the entry of an address, adding it if needed; `None` when there is no memory.
+pub(super) fn find_or_insert(addr: usize) -> Option<&'static WordEntry> {
+    TABLE.find_or_insert(addr)
+}
+
 /// Ends, in a forked child, the patches that other threads had under way. Only the thread that
 /// forked runs there.
 pub(crate) fn end_in_child() {
-    for entry in table::all() {
+    for entry in TABLE.all() {
         entry.end_alone(&Text);
     }
 }
@@ -165,7 +191,7 @@ pub(crate) fn end_in_child() {
 /// Handles an `int3` in the signal handler. Returns `true` when the instruction can be executed
 /// again, or `false` at once if the `int3` there is not this crate's.
 fn hold(addr: usize) -> bool {
-    let Some(entry) = table::find(addr) else { return false };
+    let Some(entry) = find(addr) else { return false };
     let _whole = Uncancellable::new();
     let since = timestamp();
     loop {

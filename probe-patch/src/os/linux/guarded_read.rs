@@ -27,12 +27,12 @@ use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use super::handlers::action;
+use super::trap::action;
 use crate::arch::{Registers, fault_addresses, scan_text};
-use crate::os::chained::Chained;
+use crate::os::chained_handler::ChainedHandler;
 
-static SEGV: Chained = Chained::new(libc::SIGSEGV, on_segv);
-static BUS: Chained = Chained::new(libc::SIGBUS, on_bus);
+static SEGV: ChainedHandler = ChainedHandler::new(libc::SIGSEGV, on_segv);
+static BUS: ChainedHandler = ChainedHandler::new(libc::SIGBUS, on_bus);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether no thread blocked the signals when probes were last attached.
 static ARE_UNBLOCKED: AtomicBool = AtomicBool::new(false);
@@ -62,8 +62,9 @@ pub fn look() {
     if !IS_INSTALLED.load(Ordering::Acquire) {
         return;
     }
-    let is_ours =
-        |chained: &Chained, signal| action(signal).is_some_and(|it| chained.is_reached_from(it.handler));
+    let is_ours = |chained: &ChainedHandler, signal| {
+        action(signal).is_some_and(|it| chained.is_reached_from(it.handler))
+    };
     let are_ours = is_ours(&SEGV, libc::SIGSEGV) && is_ours(&BUS, libc::SIGBUS);
     let way = if are_ours && ARE_UNBLOCKED.load(Ordering::Relaxed) {
         Way::Fault
@@ -159,7 +160,7 @@ extern "C" fn on_bus(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c
     handle(&BUS, info, context);
 }
 
-fn handle(chained: &Chained, info: *mut libc::siginfo_t, context: *mut c_void) {
+fn handle(chained: &ChainedHandler, info: *mut libc::siginfo_t, context: *mut c_void) {
     let (read, fault) = fault_addresses();
     // SAFETY: the kernel's own structures, valid while the handler runs.
     let (code, mut registers) = unsafe { ((*info).si_code, Registers::of(context)) };

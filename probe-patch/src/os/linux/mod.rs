@@ -1,10 +1,9 @@
 //! Linux.
 
+pub mod blocking;
 pub mod cancel;
 pub mod guarded_read;
-pub mod handlers;
 pub mod maps;
-pub mod masks;
 pub mod mem;
 pub mod objects;
 pub mod pin;

@@ -8,22 +8,22 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::handlers::action as action_of;
 use super::text::page_size;
 use crate::arch::{Registers, has_breakpoint};
-use crate::os::chained::Chained;
+use crate::os::chained_handler::ChainedHandler;
 use crate::os::thread::{errno, set_errno};
 
-/// Returns whether the breakpoint at an address was this crate's. It returns `true` once the thread may
-/// execute the instruction there.
+/// Returns whether the breakpoint at an address was this crate's. It returns `true` once the thread
+/// may execute the instruction there.
 pub type Hold = fn(addr: usize) -> bool;
 
 /// A [`Hold`]; null until there is one. No lock guards it: a fork would leave it taken.
 static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-static CHAINED: Chained = Chained::new(libc::SIGTRAP, handle);
+static CHAINED: ChainedHandler = ChainedHandler::new(libc::SIGTRAP, handle);
 
 /// Installs the handler, unless it is installed already.
 ///
@@ -36,7 +36,28 @@ pub fn install(hold: Hold) -> io::Result<()> {
 
 /// Returns whether the kernel still calls this handler.
 pub fn is_installed() -> bool {
-    action_of(libc::SIGTRAP).is_some_and(|action| action.handler == CHAINED.handler())
+    action(libc::SIGTRAP).is_some_and(|action| action.handler == CHAINED.handler())
+}
+
+/// The kernel's action for a signal: `struct kernel_sigaction`.
+#[repr(C)]
+pub(super) struct Action {
+    pub(super) handler: libc::sighandler_t,
+    flags: u64,
+    restorer: usize,
+    pub(super) mask: u64,
+}
+
+/// Asks the kernel for a signal's action. The C library's function would hide some signals. It may
+/// also be a program's own, with a probe in it that has brought this thread here.
+pub(super) fn action(signal: libc::c_int) -> Option<Action> {
+    let mut action = MaybeUninit::<Action>::uninit();
+    let (none, len) = (ptr::null::<Action>(), size_of::<u64>());
+    // SAFETY: a place for the action, as the kernel has it; nothing is changed.
+    let result =
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, i64::from(signal), none, action.as_mut_ptr(), len) };
+    // SAFETY: the call has filled it.
+    (result == 0).then(|| unsafe { action.assume_init() })
 }
 
 fn hold() -> Option<Hold> {

@@ -11,7 +11,7 @@ use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::pin::{Unpinned, pin_object};
 use crate::engine::os::{AcrossForks, Rank, Ready, room};
 #[cfg(probe_backend = "patched")]
-use crate::engine::sites::{Quieting, set_quieting};
+use crate::engine::sites::{ReentrancyHooks, set_reentrancy_hooks};
 
 static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install);
 
@@ -67,7 +67,7 @@ fn install() {
     dispatch::on_failure(lock::sweep);
     // Last: it waits for threads that began to open text before this was ready.
     #[cfg(probe_backend = "patched")]
-    set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
+    set_reentrancy_hooks(ReentrancyHooks { begin: guarded::begin, end: guarded::end });
 }
 
 #[cfg(all(test, probe_backend = "patched"))]

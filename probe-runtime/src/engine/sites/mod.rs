@@ -105,7 +105,9 @@ pub use probe_patch::{
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
     batch::{Batch, LastState, exchange},
-    probe_patch::__runtime::{Quieting, READY, forget_gone, map_near, renew, set_quieting, unmap},
+    probe_patch::__runtime::{
+        READY, ReentrancyHooks, forget_gone, map_near, renew, set_reentrancy_hooks, unmap,
+    },
     site::Site,
     strays::strays,
     trapped::alias_works,

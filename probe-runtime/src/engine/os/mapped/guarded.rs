@@ -14,11 +14,11 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use probe_patch::__runtime::os::chained::Chained;
+use probe_patch::__runtime::os::chained_handler::ChainedHandler;
 
 use super::{KeptErrno, Parts};
 
-static CHAINED: Chained = Chained::new(libc::SIGBUS, handle);
+static CHAINED: ChainedHandler = ChainedHandler::new(libc::SIGBUS, handle);
 
 /// A range of memory that is a file's. Entries live for ever, and are used again.
 #[derive(Debug, Default)]

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// All handlers of this kind that were installed; null in free places.
-static ALL: [AtomicPtr<Chained>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+static ALL: [AtomicPtr<ChainedHandler>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
 /// A handler, and the action that it was installed over. No lock guards these: a fork would leave
 /// it taken.
-pub struct Chained {
+pub struct ChainedHandler {
     signal: libc::c_int,
     handler: Handler,
     /// The previous action; never freed.
@@ -29,7 +29,7 @@ pub struct Chained {
     is_reset: AtomicBool,
 }
 
-impl Chained {
+impl ChainedHandler {
     /// Returns a handler that is not installed yet. It does only what a signal handler may.
     pub const fn new(signal: libc::c_int, handler: Handler) -> Self {
         let previous = AtomicPtr::new(ptr::null_mut());
@@ -212,8 +212,8 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     static SEEN: AtomicU64 = AtomicU64::new(0);
-    static DEFERS: Chained = Chained::new(libc::SIGUSR1, first);
-    static NODEFER: Chained = Chained::new(libc::SIGURG, second);
+    static DEFERS: ChainedHandler = ChainedHandler::new(libc::SIGUSR1, first);
+    static NODEFER: ChainedHandler = ChainedHandler::new(libc::SIGURG, second);
 
     extern "C" fn first(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: the handler's arguments.
@@ -267,8 +267,8 @@ mod tests {
 
     #[test]
     fn a_handler_is_reached_through_one_on_top() {
-        static INNER: Chained = Chained::new(libc::SIGIO, first);
-        static OUTER: Chained = Chained::new(libc::SIGIO, second);
+        static INNER: ChainedHandler = ChainedHandler::new(libc::SIGIO, first);
+        static OUTER: ChainedHandler = ChainedHandler::new(libc::SIGIO, second);
         INNER.install().unwrap();
         assert!(INNER.is_reached_from(INNER.handler()));
         assert!(!INNER.is_reached_from(OUTER.handler()), "it is not installed");

@@ -1,20 +1,91 @@
-//! Finds places for pages near text: the gaps between the mappings of `/proc/self/maps`. Pure.
+//! Maps pages of code near the text that leads to them: for the `ret`s of deactivated calls, and
+//! for counting blocks.
+//!
+//! Life of a page: it is mapped in a gap of the kernel's table of mappings, written while it can't
+//! be executed, and then made executable. It is never writable again. A page is never mapped over
+//! another one. If another thread maps the gap first, this one looks for a new gap.
+//!
+//! Cost: one read of the table (20 µs in a small process), and three system calls.
+
+// Safety: relies on `os::memory`, which never maps over anything. No other code knows a new page
+// until its address is handed out.
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
+use std::{io, ptr, slice};
 
 use crate::arch::BRANCH_REACH;
-use crate::os::maps::mappings;
+use crate::os::maps::{Maps, Rights, mappings};
+use crate::os::text::{page_size, protect};
+use crate::os::{memory, text};
+
+/// Number of places to try after one reading of the mappings.
+const MAX_PLACES: usize = 64;
+
+/// Number of readings of the mappings. Other threads map and unmap meanwhile.
+const MAX_READINGS: usize = 3;
+
+/// Maps whole pages. A branch in any of them reaches all bytes of `reach`, and the other way
+/// round. `fill` gets `len` zeroed bytes to write, and their address. The rest of the pages stays
+/// zeroed.
+///
+/// # Errors
+/// The system's error for the last place that was tried: `EACCES` or `EPERM` where memory may not
+/// be made executable.
+pub fn map_near(
+    reach: &Range<usize>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8], usize),
+) -> io::Result<Range<usize>> {
+    let whole = len.next_multiple_of(page_size());
+    let start = claim(reach, whole)?;
+    let pages = start.addr()..start.addr() + whole;
+    // SAFETY: new pages, which no other code knows.
+    fill(unsafe { slice::from_raw_parts_mut(start, len) }, pages.start);
+    // SAFETY: no other code knows them yet.
+    protect(&pages, Rights::TEXT).inspect_err(|_| unsafe { unmap(&pages) })?;
+    memory::name(pages.start, whole);
+    Ok(pages)
+}
+
+fn claim(reach: &Range<usize>, len: usize) -> io::Result<*mut u8> {
+    let mut error = io::Error::new(io::ErrorKind::OutOfMemory, "no free page");
+    for _ in 0..MAX_READINGS {
+        let free = places(&Maps::open()?.text()?, reach, len, page_size());
+        for &place in free.iter().take(MAX_PLACES) {
+            match memory::zeroed_at(place, len) {
+                Ok(start) => return Ok(start),
+                Err(errno) => error = io::Error::from_raw_os_error(errno),
+            }
+        }
+        // Another reading may help only if another thread mapped the place first.
+        if error.raw_os_error() != Some(libc::EEXIST) {
+            break;
+        }
+    }
+    Err(error)
+}
+
+/// Unmaps pages of [`map_near`].
+///
+/// # Safety
+/// No code leads to the pages, and no thread executes them.
+pub unsafe fn unmap(pages: &Range<usize>) {
+    debug_assert_eq!(text::pages(pages.clone()), *pages);
+    // SAFETY: mapped by `zeroed_at`; the caller promises that no thread uses them.
+    unsafe { memory::give_back(ptr::with_exposed_provenance_mut(pages.start), pages.len()) };
+}
 
 /// The lowest address that a process may map by default (`vm.mmap_min_addr`).
-const LOWEST: usize = 0x1_0000;
+const LOWEST_ADDR: usize = 0x1_0000;
 
-/// The space to leave free below the main thread's stack and above the program's break, which both
+/// The bytes to leave free below the main thread's stack and above the program's break, which both
 /// grow in place. The kernel keeps the same space free below the stack.
-const ROOM: usize = 128 << 20;
+const GROWTH: usize = 128 << 20;
 
 /// Returns places for `len` bytes, in whole pages, that are free according to `maps` and within
 /// reach of all of `reach`: at most one in each gap, the nearest first.
-pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
+fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
     let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= BRANCH_REACH;
     let mut places: Vec<usize> = gaps(maps)
         .filter(|gap| gap.start.checked_add(len).is_some_and(|end| end <= gap.end))
@@ -28,11 +99,11 @@ pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize)
 /// Returns the gaps, in ascending order. It ignores lines that it does not understand: a page is
 /// never mapped over another one.
 fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    let mut free = LOWEST;
+    let mut free = LOWEST_ADDR;
     mappings(maps).map(move |(range, name)| {
-        let end = if name == b"[stack]" { range.start.saturating_sub(ROOM) } else { range.start };
+        let end = if name == b"[stack]" { range.start.saturating_sub(GROWTH) } else { range.start };
         let gap = free..end;
-        free = free.max(if name == b"[heap]" { range.end.saturating_add(ROOM) } else { range.end });
+        free = free.max(if name == b"[heap]" { range.end.saturating_add(GROWTH) } else { range.end });
         gap
     })
 }
@@ -73,9 +144,9 @@ mod tests {
             520000000-520001000 rw-p 00000000 00:00 0          [stack]\n\
             520001000-530000000 rw-p 00000000 00:00 0 \n";
         let found = near(maps.as_bytes(), 0x5_0000_0000);
-        assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + ROOM]);
+        assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + GROWTH]);
         let found = near(maps.as_bytes(), 0x5_2800_0000);
-        assert_eq!(found, [0x5_2000_0000 - ROOM - PAGE, 0x4_ffff_f000]);
+        assert_eq!(found, [0x5_2000_0000 - GROWTH - PAGE, 0x4_ffff_f000]);
     }
 
     #[test]

@@ -12,27 +12,15 @@ use std::ops::Range;
 
 use crate::bytes::Bytes;
 use crate::os::text::pages;
-use crate::pages::WritableRuns;
-use crate::pages::{NotOpen, READY, write_now};
+use crate::pages::{NotNow, READY, WritableRuns, write_now};
 use crate::poke;
 use crate::text::TextPolicy;
 use crate::word::{Plan, Write};
 
-/// Why an instruction was not replaced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotNow {
-    /// The replacement would have had to wait, or to set something up first.
-    Later,
-    /// The instruction is not as expected.
-    Changed,
-    /// The page can't be written, with the system's error number.
-    Protected(i32),
-}
-
 /// Replaces an instruction of loaded text that lies in one aligned word.
 ///
 /// # Safety
-/// As for [`word::patch`](super::word::patch); its text is not unmapped meanwhile.
+/// As for [`word::patch`](super::patch()); its text is not unmapped meanwhile.
 ///
 /// # Errors
 /// [`NotNow`] says why the instruction was not replaced.
@@ -64,10 +52,7 @@ pub fn write_text_now(
     if !READY.is_ready() || policy == TextPolicy::Alias {
         return Err(NotNow::Later);
     }
-    write_now(text, policy == TextPolicy::Open, write).map_err(|error| match error {
-        NotOpen::Later => NotNow::Later,
-        NotOpen::Protected(errno) => NotNow::Protected(errno),
-    })
+    write_now(text, policy == TextPolicy::Open, write)
 }
 
 /// Calls `write` while some text of a loaded object is writable. Waits for others that open text.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::runs::Era;
-use super::shared::{Pages, try_lock};
+use super::shared::{Pages, lock, try_lock};
 use crate::os::maps::{Mapping, Rights, holding_now};
 use crate::os::text::{is_writable, page_size, pages, protect};
 
@@ -13,12 +13,14 @@ const HELD: usize = 64;
 /// The room that the lists need, so that changing them takes no memory.
 const ROOM: usize = 8;
 
-/// Why text was not opened.
+/// Why an instruction was not replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotOpen {
-    /// Opening would have had to wait, or to allocate.
+pub enum NotNow {
+    /// The replacement would have had to wait, or to set something up first.
     Later,
-    /// The system's error number.
+    /// The instruction is not as expected.
+    Changed,
+    /// The page can't be written, with the system's error number.
     Protected(i32),
 }
 
@@ -52,14 +54,14 @@ impl Held {
 /// Writes bytes of loaded text, as [`WritableRuns::with_open`](super::WritableRuns::with_open)
 /// does, or not at all. With `hold`, all of their mapping stays writable until [`close_held`]. The
 /// caller has blocked signals, since a handler that forks would wait for the mutex.
-pub(crate) fn write_now(bytes: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
-    let mut locked = try_lock().ok_or(NotOpen::Later)?;
+pub(crate) fn write_now(bytes: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotNow> {
+    let mut locked = try_lock().ok_or(NotNow::Later)?;
     locked.write_now(&pages(bytes.clone()), hold, write)
 }
 
 /// Makes room for the mappings that `write_now` remembers.
 pub fn make_room() {
-    let mut locked = super::shared::lock();
+    let mut locked = lock();
     locked.runs.make_room(ROOM);
     locked.known.make_room(ROOM);
     let held = &mut locked.held.0;
@@ -68,7 +70,7 @@ pub fn make_room() {
 
 /// Seals the mappings that were held open for first hits.
 pub fn close_held() {
-    let mut locked = super::shared::lock();
+    let mut locked = lock();
     for (pages, era) in std::mem::take(&mut locked.held.0) {
         // `unrestored_bytes` counts pages that could not be restored.
         let _ = locked.close(&pages, era);
@@ -76,7 +78,7 @@ pub fn close_held() {
 }
 
 impl Pages {
-    fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
+    fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotNow> {
         // Neither the map nor the known mappings include an object that was loaded since. So ask
         // about the pages themselves.
         let answers = || pages.clone().step_by(page_size()).map(is_writable);
@@ -89,7 +91,7 @@ impl Pages {
         let is_anew = self.runs.are_held(pages) && answers().all(|answer| answer == Some(false));
         if !is_clear && !is_anew {
             // The pages are about to change.
-            return Err(NotOpen::Later);
+            return Err(NotNow::Later);
         }
         let can_hold = hold && is_clear && self.held.0.len() < self.held.0.capacity();
         let Mapping { range, rights } = self.mapping_now(pages, is_clear && !can_hold)?;
@@ -116,7 +118,7 @@ impl Pages {
 
     /// Returns the mapping that holds all of these pages. With `may_know`, a known mapping is
     /// enough; otherwise the kernel is asked.
-    fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
+    fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotNow> {
         if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
         }
@@ -125,18 +127,18 @@ impl Pages {
             // operation finds out about anything else.
             let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));
             let sealed = Mapping { range: pages.clone(), rights: Rights::TEXT };
-            return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };
+            return if is_sealed { Ok(sealed) } else { Err(NotNow::Later) };
         };
         if pages.end > mapping.range.end {
             // The pages lie in two mappings, whose rights may differ.
-            return Err(NotOpen::Later);
+            return Err(NotNow::Later);
         }
         self.known.learn_within(&mapping);
         Ok(mapping)
     }
 }
 
-fn open(pages: &Range<usize>, rights: Rights) -> Result<(), NotOpen> {
+fn open(pages: &Range<usize>, rights: Rights) -> Result<(), NotNow> {
     protect(pages, rights.and_write())
-        .map_err(|error| NotOpen::Protected(error.raw_os_error().unwrap_or_default()))
+        .map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or_default()))
 }
