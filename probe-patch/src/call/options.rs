@@ -165,7 +165,7 @@ impl CallOptions {
         loop {
             // SAFETY: mapped, as was just seen, or as the caller says.
             let words = unsafe { words(site) };
-            let found = words.instruction(site);
+            let found = words.instruction(site).bytes().into();
             let step = match call_plan(site, words, wanted, &LIST) {
                 // SAFETY: as above.
                 Err(PatchError::NotACall { .. }) => match unsafe { word::options::taken(site.0, found) } {
@@ -186,7 +186,7 @@ impl CallOptions {
                 CallPlan::Write { new, .. } => Words { second: new, ..words },
             };
             // SAFETY: the site's instruction, and what the caller allows in its place.
-            match unsafe { options.replace(site.0, found, after.instruction(site)) } {
+            match unsafe { options.replace(site.0, found, after.instruction(site).bytes().into()) } {
                 // Another thread was faster: look again.
                 Err(PatchError::Foreign { .. }) => {}
                 result => return result,

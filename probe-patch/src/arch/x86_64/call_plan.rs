@@ -1,11 +1,9 @@
 //! A call site: five bytes at any address, and the one or two aligned words that hold them. Plans
 //! the write that switches it. Pure: it gets the words as values, and touches no text.
 
-use std::fmt;
 use std::ops::Range;
 
-use crate::arch::{Instruction, SITE_LEN, SiteAddr, TextWord};
-use crate::bytes::Bytes;
+use super::instruction::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 use crate::error::PatchError;
 
 #[cfg(all(test, not(loom)))]
@@ -63,88 +61,51 @@ impl Words {
         Self { first, second }
     }
 
-    /// Returns the instruction at a site.
-    pub(crate) fn instruction(self, site: SiteAddr) -> Bytes {
-        self.five(site).bytes().into()
-    }
-
     #[inline(always)]
     const fn both(self) -> u128 {
         self.first.0 as u128 | (self.second.0 as u128) << 64
     }
 
+    /// Returns the instruction at the site.
     #[inline(always)]
-    pub(crate) const fn five(self, site: SiteAddr) -> Five {
-        Five((self.both() >> shift(site) & SITE_MASK) as u64)
+    pub(crate) const fn instruction(self, site: SiteAddr) -> Instruction {
+        Instruction((self.both() >> shift(site) & SITE_MASK) as u64)
     }
 
-    /// Returns the words with other bytes at the site, and the same bytes around it.
+    /// Returns the words with another instruction at the site, and the same bytes around it.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "each word is a half")]
-    pub(crate) const fn with_five(self, site: SiteAddr, five: Five) -> Self {
-        let both = self.both() & !(SITE_MASK << shift(site)) | (five.0 as u128) << shift(site);
+    const fn with_instruction(self, site: SiteAddr, new: Instruction) -> Self {
+        let both = self.both() & !(SITE_MASK << shift(site)) | (new.0 as u128) << shift(site);
         Self { first: TextWord(both as u64), second: TextWord((both >> 64) as u64) }
     }
 }
 
-/// The bytes of a site as a number, the first in the lowest place. They stay in registers: passing
-/// them through memory would cost more than all the rest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Five(u64);
-
-impl Five {
-    pub(crate) const fn new(bytes: [u8; SITE_LEN]) -> Self {
-        let [head @ .., last] = bytes;
-        Self(u32::from_le_bytes(head) as u64 | (last as u64) << 32)
-    }
-
-    /// Returns a CALL or JMP.
+// The bytes stay in a register: passing them through memory would cost more than all the rest.
+impl Instruction {
     #[inline(always)]
-    pub(crate) const fn branch(opcode: u8, distance: i32) -> Self {
-        Self(opcode as u64 | (distance.cast_unsigned() as u64) << 8)
-    }
-
-    pub(crate) const fn bytes(self) -> [u8; SITE_LEN] {
-        let [bytes @ .., _, _, _] = self.0.to_le_bytes();
-        bytes
-    }
-
-    #[inline(always)]
-    pub(crate) const fn opcode(self) -> u8 {
+    const fn opcode(self) -> u8 {
         self.0.to_le_bytes()[0]
-    }
-
-    /// Returns the distance of a CALL or JMP, from its end to its target.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "four bytes, above which there is nothing")]
-    pub(crate) const fn distance(self) -> i32 {
-        ((self.0 >> 8) as u32).cast_signed()
     }
 
     /// Returns the first two bytes, the first in the lowest place.
     #[inline(always)]
-    pub(crate) const fn head(self) -> u64 {
+    const fn head(self) -> u64 {
         self.0 & 0xffff
     }
 
     /// Returns the last three bytes, the first in the lowest place.
     #[inline(always)]
-    pub(crate) const fn tail(self) -> u64 {
+    const fn tail(self) -> u64 {
         self.0 >> 16
     }
 
     /// Returns the same last three bytes after other first ones.
     #[inline(always)]
     #[must_use]
-    pub(crate) const fn with_head(self, head: u64) -> Self {
+    const fn with_head(self, head: u64) -> Self {
         Self(self.0 & !0xffff | head)
-    }
-}
-
-impl fmt::Debug for Five {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:02x?}", self.bytes())
     }
 }
 
@@ -189,10 +150,8 @@ const CALL: u8 = Opcode::Call as u8;
 const JUMP: u8 = Opcode::Jump as u8;
 /// `jmp short`, over the three bytes that follow it: `eb 03`.
 const SKIP: u64 = 0x03eb;
-/// The NOP of a latent site.
-const NOP5: Five = Five::new(Instruction::NOP5.bytes());
 /// The NOP of five bytes that compilers and linkers write.
-const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
+const COMPILERS_NOP5: Instruction = Instruction::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 
 /// Plans one site.
 ///
@@ -225,12 +184,12 @@ pub(crate) fn call_plan(
     wanted: Wanted,
     trampolines: &impl Trampolines,
 ) -> Result<CallPlan, PatchError> {
-    let found = words.five(site);
+    let found = words.instruction(site);
     let opcode = found.opcode();
     let is_active = matches!(opcode, CALL | JUMP);
     let split = Split::of(site);
     let recognised = match split {
-        Split::None => is_active || found == NOP5 || found == COMPILERS_NOP5,
+        Split::None => is_active || found == Instruction::NOP5 || found == COMPILERS_NOP5,
         Split::Opcode => is_active,
         Split::Distance => is_active || found.head() == SKIP,
     };
@@ -248,10 +207,10 @@ pub(crate) fn call_plan(
                 _ => new,
             }
         }
-        (Wanted::Latent, Split::None) if is_active => NOP5,
+        (Wanted::Latent, Split::None) if is_active => Instruction::NOP5,
         (Wanted::Latent, Split::None) => found,
         (Wanted::Latent, Split::Distance) => found.with_head(SKIP),
-        (Wanted::Latent, Split::Opcode) if opcode == JUMP => Five::branch(JUMP, 0),
+        (Wanted::Latent, Split::Opcode) if opcode == JUMP => Instruction::jmp(Rel32::NEXT),
         (Wanted::Latent, Split::Opcode) if trampolines.has(target(site, found)) => found,
         (Wanted::Latent, Split::Opcode) => match trampolines.near(site) {
             Some(ret) => branch(Opcode::Call, site, ret)?,
@@ -262,8 +221,8 @@ pub(crate) fn call_plan(
 }
 
 #[inline(always)]
-fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> CallPlan {
-    let after = words.with_five(site, new);
+fn write(site: SiteAddr, split: Split, words: Words, new: Instruction) -> CallPlan {
+    let after = words.with_instruction(site, new);
     match split {
         Split::None | Split::Distance => {
             CallPlan::Write { addr: site.word(), expected: words.first, new: after.first }
@@ -275,32 +234,31 @@ fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> CallPlan {
 }
 
 #[inline(always)]
-fn branch(opcode: Opcode, site: SiteAddr, target: usize) -> Result<Five, PatchError> {
-    let distance = target.wrapping_sub(site.0.wrapping_add(SITE_LEN)).cast_signed();
-    match i32::try_from(distance) {
-        Ok(distance) => Ok(Five::branch(opcode as u8, distance)),
-        Err(_) => Err(out_of_reach(site, target)),
+fn branch(opcode: Opcode, site: SiteAddr, target: usize) -> Result<Instruction, PatchError> {
+    match Rel32::between(site, target) {
+        Some(rel) => Ok(Instruction::branch(rel, opcode == Opcode::Call)),
+        None => Err(out_of_reach(site, target)),
     }
 }
 
 /// Returns the target of a CALL or JMP.
 #[inline(always)]
-fn target(site: SiteAddr, found: Five) -> usize {
-    site.0.wrapping_add(SITE_LEN).wrapping_add_signed(found.distance() as isize)
+fn target(site: SiteAddr, found: Instruction) -> usize {
+    site.0.wrapping_add(SITE_LEN).wrapping_add_signed(found.rel().0 as isize)
 }
 
 #[cold]
-fn not_a_call(site: SiteAddr, found: Five) -> PatchError {
+fn not_a_call(site: SiteAddr, found: Instruction) -> PatchError {
     PatchError::NotACall { addr: site.0, found: found.bytes().into() }
 }
 
 #[cold]
-fn other_opcode(site: SiteAddr, expected: Five, found: Five) -> PatchError {
+fn other_opcode(site: SiteAddr, expected: Instruction, found: Instruction) -> PatchError {
     PatchError::Opcode { addr: site.0, expected: expected.opcode(), found: found.opcode() }
 }
 
 #[cold]
-fn other_tail(site: SiteAddr, target: usize, expected: Five, found: Five) -> PatchError {
+fn other_tail(site: SiteAddr, target: usize, expected: Instruction, found: Instruction) -> PatchError {
     let ([_, _, expected @ ..], [_, _, found @ ..]) = (expected.bytes(), found.bytes());
     PatchError::Tail { addr: site.0, target, expected: expected.into(), found: found.into() }
 }
@@ -324,10 +282,10 @@ mod tests {
 
     #[test]
     fn a_number_is_its_bytes() {
-        let call = Five::branch(0xe8, -2);
+        let call = Instruction::branch(Rel32(-2), true);
         assert_eq!(call.bytes(), [0xe8, 0xfe, 0xff, 0xff, 0xff]);
-        assert_eq!(call, Five::new(call.bytes()));
-        assert_eq!((call.opcode(), call.distance()), (0xe8, -2));
+        assert_eq!(call, Instruction::from_bytes(call.bytes()));
+        assert_eq!((call.opcode(), call.rel()), (0xe8, Rel32(-2)));
         assert_eq!((call.head(), call.tail()), (0xfee8, 0xff_ffff));
         assert_eq!(call.with_head(0x03eb).bytes(), [0xeb, 0x03, 0xff, 0xff, 0xff]);
         assert_eq!(format!("{call:?}"), "[e8, fe, ff, ff, ff]");
@@ -339,10 +297,10 @@ mod tests {
             let site = SiteAddr(0x4000 + offset);
             let words = Words { first: TextWord(first), second: TextWord(second) };
             let bytes = |words: Words| [words.first.0.to_le_bytes(), words.second.0.to_le_bytes()].concat();
-            let after = words.with_five(site, Five::new(new));
-            prop_assert_eq!(after.five(site).bytes(), new);
+            let after = words.with_instruction(site, Instruction::from_bytes(new));
+            prop_assert_eq!(after.instruction(site).bytes(), new);
             let mut expected = bytes(words);
-            prop_assert_eq!(&expected[offset..offset + 5], &words.five(site).bytes());
+            prop_assert_eq!(&expected[offset..offset + 5], &words.instruction(site).bytes());
             expected[offset..offset + 5].copy_from_slice(&new);
             prop_assert_eq!(bytes(after), expected);
         }

@@ -25,7 +25,7 @@ pub const SITE_LEN: usize = 5;
 /// assert_eq!(Instruction::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x08]), Instruction::NOP5);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Instruction(u64);
+pub struct Instruction(pub(super) u64);
 
 impl Instruction {
     /// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every

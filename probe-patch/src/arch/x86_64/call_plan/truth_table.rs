@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Five, Opcode, Split, Trampolines, Wanted, Words, call_plan};
+use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::error::PatchError;
 
@@ -127,7 +127,7 @@ const OPERATIONS: [Wanted; 3] =
 /// Returns words with an instruction amid arbitrary bytes.
 fn around(site: SiteAddr, instruction: [u8; 5]) -> Words {
     let rubbish = Words { first: TextWord(0x1122_3344_5566_7788), second: TextWord(0x99aa_bbcc_ddee_ff00) };
-    rubbish.with_five(site, Five::new(instruction))
+    rubbish.with_instruction(site, Instruction::from_bytes(instruction))
 }
 
 /// Returns the words after a step, which may change one of them.
@@ -244,8 +244,8 @@ proptest! {
         let target = (site.0 + 5).wrapping_add_signed(distance as isize);
         let words = Words { first: TextWord(first), second: TextWord(second) };
         let first: &[u8] = if opcode == 0xeb { &[opcode, 3] } else { &[opcode] };
-        let bytes = begin(words.five(site).bytes(), first);
-        let words = words.with_five(site, Five::new(bytes));
+        let bytes = begin(words.instruction(site).bytes(), first);
+        let words = words.with_instruction(site, Instruction::from_bytes(bytes));
         let wanted = match operation {
             0 => Wanted::Active(Opcode::Call, target),
             1 => Wanted::Active(Opcode::Jump, target),
@@ -254,7 +254,7 @@ proptest! {
         if let Ok(step) = call_plan(site, words, wanted, &Fixed(&[RET])) {
             let now = after(site, words, step);
             // Outside the site, all bytes are as before.
-            prop_assert_eq!(now.with_five(site, words.five(site)), words);
+            prop_assert_eq!(now.with_instruction(site, words.instruction(site)), words);
             match Split::of(site) {
                 Split::None | Split::Distance => prop_assert_eq!(now.second, words.second),
                 Split::Opcode => prop_assert_eq!(now.first, words.first),
@@ -271,7 +271,7 @@ proptest! {
         let opcode = if is_jump { Opcode::Jump } else { Opcode::Call };
         let bytes = begin(jmp(site, target), &[opcode as u8]);
         let active = Words { first: TextWord(first), second: TextWord(second) }
-            .with_five(site, Five::new(bytes));
+            .with_instruction(site, Instruction::from_bytes(bytes));
         let latent = after(site, active, call_plan(site, active, Wanted::Latent, &Fixed(&[RET])).unwrap());
         let again = call_plan(site, latent, Wanted::Active(opcode, target), &Fixed(&[RET])).unwrap();
         prop_assert_eq!(after(site, latent, again), active);
