@@ -1,4 +1,5 @@
-//! The only code that writes to code.
+//! The only code that writes to code that threads may be executing. Linux calls such a write
+//! `text_poke`.
 
 // Safety: relies on its callers to pass words of text that are mapped and, by the text policy,
 // writable. Also relies on the protocols of `patch`: an aligned 8-byte write is atomic for

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::os;
 
 /// Number of places in a segment where a key may lie.
-const BUCKET: usize = 4;
+const BUCKET_LEN: usize = 4;
 
 /// An entry.
 ///
@@ -45,7 +45,7 @@ pub struct Table<E, const FIRST: usize, const SEGMENTS: usize>([AtomicPtr<E>; SE
 impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMENTS> {
     /// Returns a table without segments.
     pub const fn new() -> Self {
-        const { assert!(align_of::<E>() <= 4096 && FIRST.is_power_of_two() && FIRST >= BUCKET) };
+        const { assert!(align_of::<E>() <= 4096 && FIRST.is_power_of_two() && FIRST >= BUCKET_LEN) };
         Self([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS])
     }
 
@@ -126,8 +126,8 @@ fn bucket<E>(entries: &'static [E], key: usize) -> &'static [E] {
     // Fibonacci hashing: neighbouring addresses go to places far apart. A division would take
     // longer than all the rest.
     let home = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
-    let start = home & (entries.len() - 1) & !(BUCKET - 1);
-    &entries[start..start + BUCKET]
+    let start = home & (entries.len() - 1) & !(BUCKET_LEN - 1);
+    &entries[start..start + BUCKET_LEN]
 }
 
 #[cfg(all(test, not(loom)))]

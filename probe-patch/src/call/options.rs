@@ -4,7 +4,7 @@
 // `Open`, writable.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::trampolines::LIST;
+use super::trampolines::TRAMPOLINES;
 use crate::arch::{CallPlan, Opcode, SiteAddr, Wanted, Words, call_plan, site_range};
 use crate::error::PatchError;
 use crate::os::cancel::Uncancellable;
@@ -157,7 +157,7 @@ impl CallOptions {
     #[cold]
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
         // A word patch opens files and waits, which are cancellation points.
-        let _whole = Uncancellable::new();
+        let _uncancellable = Uncancellable::new();
         let options = WordOptions::new().strict(true).text_policy(self.text);
         if self.text != TextPolicy::Open {
             check_readable(site_range(site)).map_err(|error| PatchError::Text { addr: site.0, error })?;
@@ -166,7 +166,7 @@ impl CallOptions {
             // SAFETY: mapped, as was just seen, or as the caller says.
             let words = unsafe { words(site) };
             let found = words.instruction(site).bytes().into();
-            let step = match call_plan(site, words, wanted, &LIST) {
+            let step = match call_plan(site, words, wanted, &TRAMPOLINES) {
                 // SAFETY: as above.
                 Err(PatchError::NotACall { .. }) => match unsafe { word::options::taken(site.0, found) } {
                     // The other patch is over by now: look again.
@@ -179,7 +179,9 @@ impl CallOptions {
             let after = match step {
                 CallPlan::Unchanged => return Ok(false),
                 CallPlan::Provide => {
-                    LIST.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
+                    TRAMPOLINES
+                        .provide(site)
+                        .map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
                     continue;
                 }
                 CallPlan::Write { addr, new, .. } if addr == site.word() => Words { first: new, ..words },
@@ -211,10 +213,10 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
     loop {
         // SAFETY: as promised.
         let words = unsafe { words(site) };
-        match call_plan(site, words, wanted, &LIST)? {
+        match call_plan(site, words, wanted, &TRAMPOLINES)? {
             CallPlan::Unchanged => return Ok(false),
             CallPlan::Provide => {
-                LIST.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
+                TRAMPOLINES.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
             }
             CallPlan::Write { addr, expected, new } => {
                 // SAFETY: a word of the site, mapped and writable.

@@ -8,7 +8,7 @@
 //! If the object can't be kept loaded, and for sites out of reach, a page is mapped near the first
 //! site that needs one. All sites within 2 GiB share it. Pages are never freed, since a thread may
 //! be in one. But there are few: one for each 2 GiB region with code that deactivates calls, and
-//! never more than [`MOST`].
+//! never more than [`MAX_PAGES`].
 //!
 //! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, and is empty
 //! in most programs. Adding to the list takes no lock either. If two threads map a page for the
@@ -34,21 +34,21 @@ use crate::os::pin::pin;
 use crate::os::text::page_size;
 
 /// The greatest number of pages: 64 regions, of 4 GiB each.
-const MOST: usize = 64;
+const MAX_PAGES: usize = 64;
 
-pub(super) struct List {
+pub(super) struct TrampolineList {
     /// Whether the object that holds [`return_at_once`] is sure to stay loaded.
     own_stays: AtomicBool,
     /// The pages, each at the address of its `ret`: filled from the front, zero behind.
-    pages: [AtomicUsize; MOST],
+    pages: [AtomicUsize; MAX_PAGES],
 }
 
 /// The trampolines of this process.
-pub(super) static LIST: List = List::new();
+pub(super) static TRAMPOLINES: TrampolineList = TrampolineList::new();
 
-impl List {
+impl TrampolineList {
     const fn new() -> Self {
-        Self { own_stays: AtomicBool::new(false), pages: [const { AtomicUsize::new(0) }; MOST] }
+        Self { own_stays: AtomicBool::new(false), pages: [const { AtomicUsize::new(0) }; MAX_PAGES] }
     }
 
     #[inline]
@@ -65,7 +65,7 @@ impl List {
     #[cold]
     pub(super) fn provide(&self, site: SiteAddr) -> io::Result<()> {
         // This loads no object, but reads files, and maps memory.
-        let _whole = Uncancellable::new();
+        let _uncancellable = Uncancellable::new();
         if !self.own_stays.load(Ordering::Relaxed) && pin().is_ok() {
             self.own_stays.store(true, Ordering::Relaxed);
         }
@@ -91,12 +91,12 @@ impl List {
             }
         }
         Err(io::Error::other(format!(
-            "{MOST} regions of the address space have one already, which is the most"
+            "{MAX_PAGES} regions of the address space have one already, which is the most"
         )))
     }
 }
 
-impl Trampolines for List {
+impl Trampolines for TrampolineList {
     #[inline]
     fn has(&self, addr: usize) -> bool {
         addr == own() || self.pages().any(|page| page == addr)
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "reads code")]
     fn the_crates_own_comes_first_once_it_stays() {
-        let list = List::new();
+        let list = TrampolineList::new();
         let own = own();
         assert_eq!(list.near(SiteAddr(own + 0x1000)), None);
         // The executable's own `ret` stays, and takes no page.
@@ -170,19 +170,19 @@ mod tests {
 
     #[test]
     fn a_page_in_reach_is_shared_and_the_list_ends() {
-        let list = List::new();
+        let list = TrampolineList::new();
         let own = own();
         let zone = |n: usize| own + (n + 1) * FAR;
-        for n in 0..MOST {
+        for n in 0..MAX_PAGES {
             assert_eq!(list.near(SiteAddr(zone(n))), None);
             assert!(list.add(SiteAddr(zone(n)), zone(n) + 0x1000).unwrap());
             assert!(!list.add(SiteAddr(zone(n)), zone(n) + 0x2000).unwrap());
             assert_eq!(list.near(SiteAddr(zone(n) + 0x3000)), Some(zone(n) + 0x1000));
             assert!(list.has(zone(n) + 0x1000) && !list.has(zone(n) + 0x2000));
         }
-        let error = list.add(SiteAddr(zone(MOST)), zone(MOST) + 0x1000).unwrap_err();
+        let error = list.add(SiteAddr(zone(MAX_PAGES)), zone(MAX_PAGES) + 0x1000).unwrap_err();
         assert_eq!(error.to_string(), "64 regions of the address space have one already, which is the most");
-        assert_eq!(list.pages().count(), MOST);
+        assert_eq!(list.pages().count(), MAX_PAGES);
     }
 
     #[test]

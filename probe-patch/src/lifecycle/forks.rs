@@ -5,9 +5,9 @@
 //! ready takes its lock first, as operations do. After the fork, the lowest room releases its lock
 //! first, since the upper rooms' hooks in the child may need it.
 //!
-//! No room gets ready while a thread forks: [`still`] is taken before all rooms' locks. If a room
-//! got ready during a fork, another thread could take its lock, and the lock would stay taken in
-//! the child.
+//! No room gets ready while a thread forks: [`lock_setup`] is taken before all rooms' locks. If a
+//! room got ready during a fork, another thread could take its lock, and the lock would stay taken
+//! in the child.
 
 // Safety: relies on `add` getting references that stay valid for ever.
 #![expect(unsafe_code, reason = "see above")]
@@ -78,7 +78,7 @@ struct Rooms([AtomicPtr<AcrossForks>; RANKS]);
 
 static ROOMS: Rooms = Rooms::new();
 
-static STILL: Mutex<()> = Mutex::new(());
+static SETUP: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static ACROSS_FORK: HeldAcrossFork<MutexGuard<'static, ()>> = const { HeldAcrossFork::new() };
@@ -87,20 +87,20 @@ thread_local! {
 /// Returns a guard that keeps other threads from forking and from getting a room ready. It is taken
 /// before any room's lock. No thread waits for constructors while it holds the guard, since these
 /// may get a room ready.
-pub(super) fn still() -> MutexGuard<'static, ()> {
+pub(super) fn lock_setup() -> MutexGuard<'static, ()> {
     // If the object was loaded late, a thread's first use of its thread-locals may wait for
     // constructors.
     ACROSS_FORK.with(|kept| _ = black_box(kept));
     // The lock guards no data that a panic could leave half changed.
-    STILL.lock().unwrap_or_else(PoisonError::into_inner)
+    SETUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds a room's hooks, for all later forks. The caller holds the guard of [`still`].
+/// Adds a room's hooks, for all later forks. The caller holds the guard of [`lock_setup`].
 pub(super) fn add(rank: Rank, hooks: &'static AcrossForks) {
     ROOMS.add(rank, hooks);
 }
 
-/// Installs the C library's hooks. The caller does not hold the guard of [`still`]: if another
+/// Installs the C library's hooks. The caller does not hold the guard of [`lock_setup`]: if another
 /// thread has begun to fork, its child would never see that lock free.
 pub(super) fn install() {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -115,20 +115,20 @@ pub(super) fn install() {
 extern "C" fn before() {
     ACROSS_FORK.with(|kept| {
         if kept.is_empty() {
-            kept.keep(still());
+            kept.keep(lock_setup());
             ROOMS.before();
         }
     });
 }
 
 extern "C" fn in_parent() {
-    if let Some(_still) = ACROSS_FORK.with(HeldAcrossFork::take) {
+    if let Some(_setup) = ACROSS_FORK.with(HeldAcrossFork::take) {
         ROOMS.in_parent();
     }
 }
 
 extern "C" fn in_child() {
-    if let Some(_still) = ACROSS_FORK.with(HeldAcrossFork::take) {
+    if let Some(_setup) = ACROSS_FORK.with(HeldAcrossFork::take) {
         ROOMS.in_child();
     }
 }
@@ -175,8 +175,8 @@ pub(super) mod tests {
     }
 
     /// Returns whether a thread forks, or gets a room ready.
-    pub(in crate::lifecycle) fn is_still() -> bool {
-        STILL.try_lock().is_err()
+    pub(in crate::lifecycle) fn is_setup_locked() -> bool {
+        SETUP.try_lock().is_err()
     }
 
     static LOG: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -218,7 +218,7 @@ pub(super) mod tests {
     fn hooks_that_were_installed_twice_take_and_let_go_once() {
         before();
         before();
-        assert!(is_still());
+        assert!(is_setup_locked());
         in_parent();
         assert!(ACROSS_FORK.with(HeldAcrossFork::is_empty));
         in_parent();

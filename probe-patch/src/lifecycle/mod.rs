@@ -81,9 +81,9 @@ impl Ready {
             return Ok(());
         }
         // Loading, and asking for the reason of a failure, may be cancellation points.
-        let _whole = self.is_kept.then(Uncancellable::new);
-        // Not under the guard of `still`: this waits for constructors, and these may wait for that
-        // guard. Several threads may do it.
+        let _uncancellable = self.is_kept.then(Uncancellable::new);
+        // Not under the guard of `lock_setup`: this waits for constructors, and these may wait for
+        // that guard. Several threads may do it.
         if self.is_kept
             && let Err(unpinned) = pin()
         {
@@ -91,7 +91,7 @@ impl Ready {
             return Err(unpinned);
         }
         forks::install();
-        let still = forks::still();
+        let setup = forks::lock_setup();
         // Another thread may have been faster.
         if self.state.load(Ordering::Acquire) != READY {
             (self.install)();
@@ -99,7 +99,7 @@ impl Ready {
             // A fork's hook asks for it, too, and must not wait for itself.
             self.state.store(READY, Ordering::Release);
         }
-        drop(still);
+        drop(setup);
         Ok(())
     }
 }
@@ -116,7 +116,7 @@ impl fmt::Display for Unpinned {
 
 #[cfg(test)]
 mod tests {
-    use super::forks::tests::{forks, is_still};
+    use super::forks::tests::{forks, is_setup_locked};
     use super::*;
     use std::sync::atomic::AtomicU32;
 
@@ -130,7 +130,7 @@ mod tests {
     fn hooks_are_installed_once_while_nobody_forks() {
         static INSTALLED: AtomicU32 = AtomicU32::new(0);
         static ROOM: Ready = Ready::new(Rank::Test, NOTHING, || {
-            assert!(is_still());
+            assert!(is_setup_locked());
             assert_eq!(state(&ROOM), NEW);
             INSTALLED.fetch_add(1, Ordering::Relaxed);
         });

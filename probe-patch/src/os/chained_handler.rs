@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// All handlers of this kind that were installed; null in free places.
-static ALL: [AtomicPtr<ChainedHandler>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+static HANDLERS: [AtomicPtr<ChainedHandler>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
 /// A handler, and the action that it was installed over. No lock guards these: a fork would leave
 /// it taken.
@@ -51,8 +51,8 @@ impl ChainedHandler {
             return Ok(());
         }
         // Stored before the handler can run.
-        self.remember(before);
-        self.list();
+        self.set_previous(before);
+        self.register();
         // SAFETY: zeroes are an action with an empty mask.
         let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         ours.sa_sigaction = self.handler();
@@ -74,7 +74,7 @@ impl ChainedHandler {
         let replaced = unsafe { replaced.assume_init() };
         if replaced.sa_sigaction != before.sa_sigaction && replaced.sa_sigaction != self.handler() {
             // Another thread was faster.
-            self.remember(replaced);
+            self.set_previous(replaced);
         }
         Ok(())
     }
@@ -84,11 +84,11 @@ impl ChainedHandler {
     pub fn is_reached_from(&self, first: libc::sighandler_t) -> bool {
         let listed = |handler| {
             // SAFETY: null, or a handler that stays.
-            let all = ALL.iter().filter_map(|it| unsafe { it.load(Ordering::Acquire).as_ref() });
+            let all = HANDLERS.iter().filter_map(|it| unsafe { it.load(Ordering::Acquire).as_ref() });
             { all }.find(|it| it.signal == self.signal && it.handler() == handler)
         };
         let mut handler = first;
-        for _ in &ALL {
+        for _ in &HANDLERS {
             if handler == self.handler() {
                 return true;
             }
@@ -102,16 +102,16 @@ impl ChainedHandler {
         false
     }
 
-    fn list(&'static self) {
+    fn register(&'static self) {
         let own = ptr::from_ref(self).cast_mut();
         let is_listed = |place: &AtomicPtr<Self>| {
             let put = place.compare_exchange(ptr::null_mut(), own, Ordering::AcqRel, Ordering::Acquire);
             put.is_ok() || put == Err(own)
         };
-        ALL.iter().any(is_listed);
+        HANDLERS.iter().any(is_listed);
     }
 
-    fn remember(&self, action: libc::sigaction) {
+    fn set_previous(&self, action: libc::sigaction) {
         self.previous.store(Box::into_raw(Box::new(action)), Ordering::Release);
     }
 

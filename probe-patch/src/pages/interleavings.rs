@@ -70,9 +70,9 @@ fn write(at: Range<usize>) {
 /// Opens, writes and closes as `OpenText` does.
 fn guard(all: &Mutex<Pages>, at: Range<usize>) {
     let whole = pages(at.clone());
-    let era = all.lock().unwrap().open(&whole).unwrap();
+    let epoch = all.lock().unwrap().open(&whole).unwrap();
     write(at);
-    all.lock().unwrap().close(&whole, era).unwrap();
+    all.lock().unwrap().close(&whole, epoch).unwrap();
 }
 
 /// Writes as `WritableRuns` does.

@@ -55,7 +55,7 @@ use std::ops::Range;
 
 use crate::error::TextError;
 use crate::os::text::pages;
-use runs::Era;
+use runs::Epoch;
 use shared::{Locked, lock};
 
 pub(crate) use nonblocking::write_now;
@@ -105,7 +105,7 @@ pub use shared::{READY, ReentrancyHooks, set_reentrancy_hooks};
 #[must_use = "dropping the guard takes the right to write back"]
 pub struct OpenText {
     pages: Range<usize>,
-    era: Era,
+    epoch: Epoch,
 }
 
 impl OpenText {
@@ -117,7 +117,7 @@ impl OpenText {
     /// that holds no text. [`TextError::Protected`] if the system refuses. No page is opened then.
     pub fn new(bytes: Range<usize>) -> Result<Self, TextError> {
         if bytes.is_empty() {
-            return Ok(Self { pages: bytes.start..bytes.start, era: Era::default() });
+            return Ok(Self { pages: bytes.start..bytes.start, epoch: Epoch::default() });
         }
         let last = isize::MAX.cast_unsigned() - 0xffff;
         if bytes.end > last {
@@ -125,8 +125,8 @@ impl OpenText {
             return Err(TextError::Unmapped { addr: bytes.start.max(last) });
         }
         let whole = pages(bytes.clone());
-        let era = lock().open(&whole).map_err(|error| within(error, &bytes))?;
-        Ok(Self { pages: whole, era })
+        let epoch = lock().open(&whole).map_err(|error| within(error, &bytes))?;
+        Ok(Self { pages: whole, epoch })
     }
 
     /// Returns the pages that the guard keeps writable.
@@ -143,7 +143,7 @@ impl OpenText {
     }
 
     fn end(&self) -> Result<(), TextError> {
-        if self.pages.is_empty() { Ok(()) } else { lock().close(&self.pages, self.era) }
+        if self.pages.is_empty() { Ok(()) } else { lock().close(&self.pages, self.epoch) }
     }
 }
 

@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 
-use super::runs::Era;
+use super::runs::Epoch;
 use super::shared::{Pages, lock, try_lock};
-use crate::os::maps::{Mapping, Rights, holding_now};
+use crate::os::maps::{Mapping, Rights, holding_without_heap};
 use crate::os::text::{is_writable, page_size, pages, protect};
 
 /// The greatest number of mappings that are held open for first hits.
-const HELD: usize = 64;
+const MAX_HELD: usize = 64;
 /// The room that the lists need, so that changing them takes no memory.
-const ROOM: usize = 8;
+const SPARE_ENTRIES: usize = 8;
 
 /// Why an instruction was not replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,9 +26,9 @@ pub enum NotNow {
 
 /// Mappings that are held open for first hits.
 #[derive(Debug)]
-pub(super) struct Held(Vec<(Range<usize>, Era)>);
+pub(super) struct HeldMappings(Vec<(Range<usize>, Epoch)>);
 
-impl Held {
+impl HeldMappings {
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
@@ -37,16 +37,16 @@ impl Held {
     pub(super) fn give_up(pages: &mut Pages) {
         let mut gone = Vec::new();
         let runs = &pages.runs;
-        pages.held.0.retain(|(held, era)| {
+        pages.held.0.retain(|(held, epoch)| {
             let is_held = runs.are_held(held);
             if !is_held {
-                gone.push((held.clone(), *era));
+                gone.push((held.clone(), *epoch));
             }
             is_held
         });
-        for (rest, era) in gone {
+        for (rest, epoch) in gone {
             // `unrestored_bytes` counts pages that could not be restored.
-            let _ = pages.close(&rest, era);
+            let _ = pages.close(&rest, epoch);
         }
     }
 }
@@ -62,18 +62,18 @@ pub(crate) fn write_now(bytes: &Range<usize>, hold: bool, write: impl FnOnce()) 
 /// Makes room for the mappings that `write_now` remembers.
 pub fn make_room() {
     let mut locked = lock();
-    locked.runs.make_room(ROOM);
-    locked.known.make_room(ROOM);
+    locked.runs.make_room(SPARE_ENTRIES);
+    locked.known.make_room(SPARE_ENTRIES);
     let held = &mut locked.held.0;
-    held.reserve(HELD.saturating_sub(held.len()));
+    held.reserve(MAX_HELD.saturating_sub(held.len()));
 }
 
 /// Seals the mappings that were held open for first hits.
 pub fn close_held() {
     let mut locked = lock();
-    for (pages, era) in std::mem::take(&mut locked.held.0) {
+    for (pages, epoch) in std::mem::take(&mut locked.held.0) {
         // `unrestored_bytes` counts pages that could not be restored.
-        let _ = locked.close(&pages, era);
+        let _ = locked.close(&pages, epoch);
     }
 }
 
@@ -99,10 +99,10 @@ impl Pages {
             write();
             return Ok(());
         }
-        if can_hold && self.runs.is_clear(&range) && self.runs.has_room(ROOM) {
+        if can_hold && self.runs.is_clear(&range) && self.runs.has_room(SPARE_ENTRIES) {
             open(&range, rights)?;
-            let era = self.runs.open(&range, &[(range.clone(), rights)]);
-            self.held.0.push((range, era));
+            let epoch = self.runs.open(&range, &[(range.clone(), rights)]);
+            self.held.0.push((range, epoch));
             write();
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl Pages {
         write();
         // Only `unrestored_bytes` can report this. If the map has no room for it, the next batch
         // finds out.
-        if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
+        if protect(pages, rights).is_err() && is_clear && self.runs.has_room(SPARE_ENTRIES) {
             self.runs.insert(pages.clone(), rights);
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Pages {
         if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
         }
-        let Some(mapping) = holding_now(pages.start) else {
+        let Some(mapping) = holding_without_heap(pages.start) else {
             // The table can't be read. Sealed text has the rights that linkers give it. An
             // operation finds out about anything else.
             let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));

@@ -27,11 +27,11 @@ use super::interleavings::{Maps, is_writable};
 
 /// How to treat pages whose rights the system does not tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Doubt {
+pub(super) enum IfUnknown {
     /// They count as pages with the requested rights.
-    In,
+    Include,
     /// They do not count.
-    Out,
+    Exclude,
 }
 
 /// Makes sure that all of these addresses can be read.
@@ -39,8 +39,8 @@ pub(super) enum Doubt {
 /// # Errors
 /// The address that can't be read, or the reason why that is not known.
 pub fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
-    let _whole = Uncancellable::new();
-    let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+    let _uncancellable = Uncancellable::new();
+    let mut maps = Maps::open().map_err(|error| rights_unknown(&error))?;
     ask(&mut maps, &bytes, &mut Vec::new())
 }
 
@@ -48,7 +48,7 @@ pub fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
 pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<PageRights>) -> Result<(), TextError> {
     let mut addr = gap.start;
     while addr < gap.end {
-        let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
+        let answer = maps.holding(addr).map_err(|error| rights_unknown(&error))?;
         let mapping = answer.ok_or(TextError::Unmapped { addr })?;
         if !mapping.rights.read {
             return Err(TextError::NotReadable { addr });
@@ -72,8 +72,11 @@ pub(super) fn push(found: &mut Vec<PageRights>, (part, rights): PageRights) {
 /// Returns the first pages of a loaded object's text that have the same rights, and these rights,
 /// if the kernel's table can't be read. Text has the rights that linkers give it, and is also
 /// writable if code holds it open.
-pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<PageRights, TextError> {
-    let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
+pub(super) fn text_with_same_rights(
+    pages: &Range<usize>,
+    error: &io::Error,
+) -> Result<PageRights, TextError> {
+    let write = is_writable(pages.start).ok_or_else(|| rights_unknown(error))?;
     let differs = |page: &usize| is_writable(*page) != Some(write);
     let end = pages.clone().step_by(page_size()).find(differs).unwrap_or(pages.end);
     Ok((pages.start..end, Rights { write, ..Rights::TEXT }))
@@ -81,15 +84,15 @@ pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Page
 
 /// Returns whether all of these pages are known to be writable.
 pub(super) fn are_writable(pages: &Range<usize>) -> bool {
-    parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
+    parts_with(pages, |rights| rights.write, IfUnknown::Exclude) == [pages.clone()]
 }
 
 /// Returns the parts of `pages` that are mapped with such rights. If the kernel's table can't be
-/// read, returns the parts that are writable; `doubt` decides about pages without an answer.
+/// read, returns the parts that are writable; `if_unknown` decides about pages without an answer.
 pub(super) fn parts_with(
     pages: &Range<usize>,
     has: impl Fn(Rights) -> bool,
-    doubt: Doubt,
+    if_unknown: IfUnknown,
 ) -> Vec<Range<usize>> {
     let (mut parts, mut at) = (Vec::new(), pages.start);
     let mut maps = Maps::open();
@@ -101,7 +104,7 @@ pub(super) fn parts_with(
         let (end, is_one) = match by_table {
             Ok(Some(mapping)) => (pages.end.min(mapping.range.end), has(mapping.rights)),
             Ok(None) => (at + page_size(), false),
-            Err(_) => (at + page_size(), is_writable(at).unwrap_or(doubt == Doubt::In)),
+            Err(_) => (at + page_size(), is_writable(at).unwrap_or(if_unknown == IfUnknown::Include)),
         };
         match parts.last_mut() {
             Some(Range { end: before, .. }) if is_one && *before == at => *before = end,
@@ -117,7 +120,7 @@ pub(super) fn errno_of(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or_default()
 }
 
-pub(super) fn unknown(error: &io::Error) -> TextError {
+pub(super) fn rights_unknown(error: &io::Error) -> TextError {
     TextError::Unknown { errno: errno_of(error) }
 }
 

@@ -10,9 +10,9 @@
 //! A page that no opener holds is never assumed to be writable. A new opener makes it writable
 //! again.
 //!
-//! An opener gets the present [`Era`], and closes with it. Forgetting pages ends an era. Pages that
-//! are opened there later belong to a later era, so openers of the forgotten pages don't close
-//! them.
+//! An opener gets the present [`Epoch`], and closes with it. Forgetting pages ends an epoch. Pages
+//! that are opened there later belong to a later epoch, so openers of the forgotten pages don't
+//! close them.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ struct Run {
     pages: Range<usize>,
     openers: usize,
     former: Rights,
-    since: Era,
+    since: Epoch,
 }
 
 impl Run {
@@ -36,7 +36,7 @@ impl Run {
 
 /// The time between two forgettings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(super) struct Era(u64);
+pub(super) struct Epoch(u64);
 
 pub(super) type PageRights = (Range<usize>, Rights);
 
@@ -44,12 +44,12 @@ pub(super) type PageRights = (Range<usize>, Rights);
 #[derive(Debug)]
 pub(super) struct Runs {
     runs: Vec<Run>,
-    era: Era,
+    epoch: Epoch,
 }
 
 impl Runs {
     pub(super) const fn new() -> Self {
-        Self { runs: Vec::new(), era: Era(0) }
+        Self { runs: Vec::new(), epoch: Epoch(0) }
     }
 
     /// Returns whether the map knows none of the pages.
@@ -123,7 +123,7 @@ impl Runs {
 
     /// Counts one more opener of all of `pages`. `found` has the former rights of all gaps, in
     /// ascending order.
-    pub(super) fn open(&mut self, pages: &Range<usize>, found: &[PageRights]) -> Era {
+    pub(super) fn open(&mut self, pages: &Range<usize>, found: &[PageRights]) -> Epoch {
         for (gap, former) in found {
             self.insert(gap.clone(), *former);
         }
@@ -132,18 +132,18 @@ impl Runs {
             run.openers += 1;
         }
         self.join(first, last);
-        self.era
+        self.epoch
     }
 
-    /// Counts out one opener, which opened `pages` in `era`. Returns the pages that no opener holds
-    /// now, with their former rights, and forgets them.
-    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<PageRights> {
+    /// Counts out one opener, which opened `pages` in `epoch`. Returns the pages that no opener
+    /// holds now, with their former rights, and forgets them.
+    pub(super) fn close(&mut self, pages: &Range<usize>, epoch: Epoch) -> Vec<PageRights> {
         let (first, mut last) = self.cut_out(pages);
         let mut left = Vec::new();
         for at in (first..last).rev() {
             let run = &mut self.runs[at];
             // Skips pages that were opened after this opener's pages were forgotten.
-            if run.since > era {
+            if run.since > epoch {
                 continue;
             }
             run.openers = run.openers.saturating_sub(1);
@@ -162,7 +162,7 @@ impl Runs {
     /// them yet.
     pub(super) fn insert(&mut self, pages: Range<usize>, former: Rights) {
         let at = self.runs.partition_point(|run| run.pages.start < pages.start);
-        self.runs.insert(at, Run { pages, openers: 0, former, since: self.era });
+        self.runs.insert(at, Run { pages, openers: 0, former, since: self.epoch });
     }
 
     /// Forgets pages, even if openers hold them.
@@ -170,7 +170,7 @@ impl Runs {
         let (first, last) = self.cut_out(pages);
         if first != last {
             self.runs.drain(first..last);
-            self.era.0 += 1;
+            self.epoch.0 += 1;
         }
     }
 
@@ -262,21 +262,21 @@ mod tests {
         assert_eq!(runs.unrestored(), 2);
         assert_eq!(runs.gaps(&(0..4)), [0..2]);
         assert_eq!((runs.left(&(0..3)), runs.left(&(4..9))), (vec![(2..3, RX)], vec![]));
-        let era = runs.open(&(0..4), &[(0..2, R)]);
+        let epoch = runs.open(&(0..4), &[(0..2, R)]);
         assert_eq!((runs.unrestored(), runs.left(&(0..4))), (0, vec![]));
-        assert_eq!(runs.close(&(0..4), era), [(0..2, R), (2..4, RX)]);
+        assert_eq!(runs.close(&(0..4), epoch), [(0..2, R), (2..4, RX)]);
     }
 
     #[test]
     fn what_was_writable_may_turn_out_to_be_sealed() {
         let mut runs = Runs::new();
-        let era = runs.open(&(0..8), &[(0..2, RX), (2..6, RW), (6..8, RX)]);
+        let epoch = runs.open(&(0..8), &[(0..2, RX), (2..6, RW), (6..8, RX)]);
         assert_eq!(runs.found_writable(&(0..8)), [2..6]);
         assert_eq!(runs.found_writable(&(3..5)), [3..5]);
         assert!(runs.found_writable(&(6..9)).is_empty());
         runs.set_former(&(2..4), RX);
         assert_eq!(runs.found_writable(&(0..8)), [4..6]);
-        assert_eq!(runs.close(&(0..8), era), [(0..4, RX), (4..6, RW), (6..8, RX)]);
+        assert_eq!(runs.close(&(0..8), epoch), [(0..4, RX), (4..6, RW), (6..8, RX)]);
     }
 
     #[derive(Clone, Debug)]
@@ -317,7 +317,7 @@ mod tests {
         ) {
             let mut runs = Runs::new();
             let mut model = vec![Page::default(); PAGES];
-            let mut guards: Vec<(usize, Range<usize>, Era)> = Vec::new();
+            let mut guards: Vec<(usize, Range<usize>, Epoch)> = Vec::new();
             for (id, action) in actions.into_iter().enumerate() {
                 match action {
                     Action::Open(pages) => {
@@ -327,16 +327,16 @@ mod tests {
                         prop_assert_eq!(&gaps, &unknown);
                         prop_assert_eq!(runs.is_clear(&pages), unknown.len() == pages.len());
                         let found: Vec<_> = gaps.iter().map(|at| (*at..at + 1, rights[*at])).collect();
-                        let era = runs.open(&pages, &found);
+                        let epoch = runs.open(&pages, &found);
                         for at in pages.clone() {
                             model[at].holders.push(id);
                             model[at].former.get_or_insert(rights[at]);
                         }
-                        guards.push((id, pages, era));
+                        guards.push((id, pages, epoch));
                     }
                     Action::Close(nth) | Action::Fail(nth) if !guards.is_empty() => {
-                        let (id, pages, era) = guards.swap_remove(nth % guards.len());
-                        let left = runs.close(&pages, era);
+                        let (id, pages, epoch) = guards.swap_remove(nth % guards.len());
+                        let left = runs.close(&pages, epoch);
                         let restored: Vec<_> =
                             left.iter().flat_map(|(pages, former)| pages.clone().map(|at| (at, *former))).collect();
                         let mut wanted = Vec::new();

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::nonblocking::Held;
-use super::rights::{Doubt, Known, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
-use super::runs::{Era, PageRights, Runs};
+use super::nonblocking::HeldMappings;
+use super::rights::{
+    IfUnknown, Known, are_writable, ask, errno_of, parts_with, push, rights_unknown, text_with_same_rights,
+};
+use super::runs::{Epoch, PageRights, Runs};
 use crate::error::TextError;
 use crate::lifecycle::{AcrossForks, HeldAcrossFork, Rank, Ready};
 use crate::os::cancel::Uncancellable;
@@ -24,7 +26,7 @@ pub(super) struct Pages {
     pub(super) runs: Runs,
     pub(super) known: Known,
     /// Mappings that are open for first hits.
-    pub(super) held: Held,
+    pub(super) held: HeldMappings,
 }
 
 /// The mutex's guard.
@@ -33,7 +35,7 @@ pub(super) struct Locked {
     pages: MutexGuard<'static, Pages>,
     _no_reentry: NoReentry,
     // The system calls under the mutex may be cancellation points.
-    _whole: Uncancellable,
+    _uncancellable: Uncancellable,
 }
 
 impl std::ops::Deref for Locked {
@@ -100,13 +102,13 @@ impl Drop for NoReentry {
 
 /// Takes the mutex. A thread that also takes the control lock has taken that before.
 pub(super) fn lock() -> Locked {
-    let whole = Uncancellable::new();
+    let uncancellable = Uncancellable::new();
     READY.prepare();
     let mut no_reentry = NoReentry::new();
     // A panic under the mutex is a bug of this crate. The map is consistent between steps even so.
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
     no_reentry.renew();
-    Locked { pages, _no_reentry: no_reentry, _whole: whole }
+    Locked { pages, _no_reentry: no_reentry, _uncancellable: uncancellable }
 }
 
 /// Installs hooks to run around the mutex, and waits for a thread that holds it without them. So
@@ -120,7 +122,7 @@ pub fn set_reentrancy_hooks(hooks: ReentrancyHooks) {
 /// Takes the mutex, unless any thread holds it, this one included. The caller knows that this crate
 /// is ready.
 pub(super) fn try_lock() -> Option<Locked> {
-    let whole = Uncancellable::new();
+    let uncancellable = Uncancellable::new();
     let mut no_reentry = NoReentry::new();
     let pages = match PAGES.try_lock() {
         Ok(pages) => pages,
@@ -128,7 +130,7 @@ pub(super) fn try_lock() -> Option<Locked> {
         Err(std::sync::TryLockError::WouldBlock) => return None,
     };
     no_reentry.renew();
-    Some(Locked { pages, _no_reentry: no_reentry, _whole: whole })
+    Some(Locked { pages, _no_reentry: no_reentry, _uncancellable: uncancellable })
 }
 
 /// Forks take the mutex, so that the child finds the map and every instruction whole.
@@ -158,11 +160,11 @@ fn in_child() {
 
 impl Pages {
     pub(super) const fn new() -> Self {
-        Self { runs: Runs::new(), known: Known::new(), held: Held::new() }
+        Self { runs: Runs::new(), known: Known::new(), held: HeldMappings::new() }
     }
 
     /// Makes pages writable, and counts one more opener. It opens all of them, or none.
-    pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
+    pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Epoch, TextError> {
         self.renew(pages)?;
         self.reopen(pages)?;
         let gaps = self.runs.gaps(pages);
@@ -190,10 +192,10 @@ impl Pages {
         let gaps = self.runs.gaps(pages);
         let found = self.look_up(&gaps)?;
         self.make_writable(&found)?;
-        let era = self.runs.open(pages, &found);
+        let epoch = self.runs.open(pages, &found);
         write();
         // This also retries pages that could not be restored before.
-        Ok(self.close(pages, era))
+        Ok(self.close(pages, epoch))
     }
 
     /// Reopens pages that were writable before they were opened here. The code that made them
@@ -244,8 +246,8 @@ impl Pages {
     }
 
     /// Counts one opener out, and restores pages that no opener holds any more.
-    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Result<(), TextError> {
-        let left = self.runs.close(pages, era);
+    pub(super) fn close(&mut self, pages: &Range<usize>, epoch: Epoch) -> Result<(), TextError> {
+        let left = self.runs.close(pages, epoch);
         self.restore(&left)
     }
 
@@ -258,7 +260,7 @@ impl Pages {
                 continue;
             }
             // One of several mappings may be gone, or sealed as before.
-            for piece in parts_with(part, |rights| rights.write, Doubt::In) {
+            for piece in parts_with(part, |rights| rights.write, IfUnknown::Include) {
                 if let Err(error) = protect(&piece, *former) {
                     self.runs.insert(piece.clone(), *former);
                     let errno = errno_of(&error);
@@ -271,7 +273,7 @@ impl Pages {
 
     /// Returns the parts of the gaps, with their rights, from the kernel.
     fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<PageRights>, TextError> {
-        let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+        let mut maps = Maps::open().map_err(|error| rights_unknown(&error))?;
         let mut found = Vec::with_capacity(gaps.len());
         for gap in gaps {
             self.known.forget(gap);
@@ -306,7 +308,7 @@ impl Pages {
         };
         let mapping = match asked {
             Ok(answer) => answer.ok_or(TextError::Unmapped { addr: gap.start })?,
-            Err(error) => return text_alike(&gap, &error),
+            Err(error) => return text_with_same_rights(&gap, &error),
         };
         if !mapping.rights.read {
             return Err(TextError::NotReadable { addr: gap.start });
@@ -324,13 +326,13 @@ impl Pages {
         }
         for (pages, former) in self.runs.parts() {
             let mut at = pages.start;
-            for still in parts_with(&pages, |rights| rights == former.and_write(), Doubt::Out) {
+            for still in parts_with(&pages, |rights| rights == former.and_write(), IfUnknown::Exclude) {
                 self.runs.forget(&(at..still.start));
                 at = still.end;
             }
             self.runs.forget(&(at..pages.end));
         }
-        Held::give_up(self);
+        HeldMappings::give_up(self);
     }
 
     pub(super) fn unrestored(&self) -> usize {

@@ -21,8 +21,8 @@ type TestedFunction = extern "C" fn() -> u32;
 const TOGGLES: usize = 200;
 
 pub(super) fn run() -> Result<SelfTest, SelfTestError> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = word::traps();
     let mut seen = SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: os::has_membarrier() };
     let aligned = TestedInstruction::of("aligned", aligned)?;

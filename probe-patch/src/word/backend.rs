@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::plan::Plan;
-use super::state_machine::{Backend, How, Last, NotStarted};
+use super::state_machine::{Backend, LastStep, Method, NotStarted};
 use super::wait::{Ticks, Wait};
 use crate::arch::{BREAKPOINT, TextWord};
 use crate::error::{PatchError, TextError};
@@ -18,7 +18,7 @@ use crate::pages::{OpenText, check_readable};
 use crate::poke::{Write, overwrite, read, write, write_beside};
 use crate::text::TextPolicy;
 
-impl How {
+impl Method {
     pub(super) fn new(wait: Wait) -> Self {
         match wait {
             Wait::Barrier => Self::Barrier,
@@ -47,12 +47,12 @@ impl How {
 pub(super) struct Text;
 
 impl Backend for Text {
-    fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted> {
+    fn lock(&self, method: Method, plan: &Plan) -> Result<(), NotStarted> {
         let is_rest_as_expected = || plan.second_word().is_none_or(is_as_expected);
         if !is_rest_as_expected() {
             return Err(NotStarted::Found);
         }
-        if let Some(alias) = how.alias() {
+        if let Some(alias) = method.alias() {
             // Comparing and writing are two steps here: a foreign write in between is lost.
             if !is_as_expected(plan.lock()) {
                 return Err(NotStarted::Found);
@@ -64,18 +64,18 @@ impl Backend for Text {
             unsafe { write(plan.lock()) }.map_err(|_| NotStarted::Found)?;
         }
         // Another patch of the instruction may have come and gone before the lock.
-        if !is_rest_as_expected() && self.unlock(how, plan) {
+        if !is_rest_as_expected() && self.unlock(method, plan) {
             return Err(NotStarted::Found);
         }
         Ok(())
     }
 
-    fn unlock(&self, how: How, plan: &Plan) -> bool {
-        self.take_back(how, plan) || !is_as_expected(plan.unlock())
+    fn unlock(&self, method: Method, plan: &Plan) -> bool {
+        self.take_back(method, plan) || !is_as_expected(plan.unlock())
     }
 
-    fn take_back(&self, how: How, plan: &Plan) -> bool {
-        if let Some(alias) = how.alias() {
+    fn take_back(&self, method: Method, plan: &Plan) -> bool {
+        if let Some(alias) = method.alias() {
             is_as_expected(plan.unlock())
                 && through(alias, plan.addr(), &plan.expected()[..BREAKPOINT.len()]).is_ok()
         } else {
@@ -84,9 +84,9 @@ impl Backend for Text {
         }
     }
 
-    fn write_rest(&self, how: How, plan: &Plan) -> bool {
+    fn write_rest(&self, method: Method, plan: &Plan) -> bool {
         let first = plan.first();
-        if let Some(alias) = how.alias() {
+        if let Some(alias) = method.alias() {
             // If the breakpoint is gone, another thread that had joined has written the whole
             // instruction.
             return !is_as_expected(first)
@@ -105,9 +105,9 @@ impl Backend for Text {
         true
     }
 
-    fn write_first(&self, how: How, plan: &Plan) -> Last {
+    fn write_first(&self, method: Method, plan: &Plan) -> LastStep {
         let first = plan.first();
-        let is_written = match how.alias() {
+        let is_written = match method.alias() {
             Some(alias) => {
                 is_as_expected(first)
                     && through(alias, plan.addr(), &plan.value()[..BREAKPOINT.len()]).is_ok()
@@ -117,19 +117,19 @@ impl Backend for Text {
         };
         let now = found(first).0 & first.mask;
         match (is_written, now == first.from) {
-            (true, _) => Last::Written,
-            (false, true) => Last::Failed,
-            (false, false) if now == first.to => Last::Written,
-            (false, false) => Last::Gone,
+            (true, _) => LastStep::Written,
+            (false, true) => LastStep::Failed,
+            (false, false) if now == first.to => LastStep::Written,
+            (false, false) => LastStep::Gone,
         }
     }
 
-    fn stamp(&self, how: How) -> u64 {
-        how.wait().stamp()
+    fn stamp(&self, method: Method) -> u64 {
+        method.wait().stamp()
     }
 
-    fn has_passed(&self, how: How, stamp: u64) -> bool {
-        how.wait().has_passed(stamp)
+    fn has_passed(&self, method: Method, stamp: u64) -> bool {
+        method.wait().has_passed(stamp)
     }
 }
 
@@ -146,7 +146,7 @@ fn is_as_expected(write: Write) -> bool {
 /// fork the old one leads to the parent, and a program may close descriptors that it does not know.
 fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
     alias.write(addr, bytes).or_else(|_| {
-        let _whole = Uncancellable::new();
+        let _uncancellable = Uncancellable::new();
         Alias::open()?.write(addr, bytes)
     })
 }
@@ -185,10 +185,10 @@ impl Writable {
 
     /// Returns how a patch is carried out. `self` must outlive the result, which may name its
     /// alias.
-    pub(super) fn how(&self, wait: Wait) -> How {
+    pub(super) fn method(&self, wait: Wait) -> Method {
         match self {
-            Self::ByCaller | Self::Open { .. } => How::new(wait),
-            Self::Alias(alias) => How::Alias(Arc::as_ptr(alias).addr()),
+            Self::ByCaller | Self::Open { .. } => Method::new(wait),
+            Self::Alias(alias) => Method::Alias(Arc::as_ptr(alias).addr()),
         }
     }
 

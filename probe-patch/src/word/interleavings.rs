@@ -7,14 +7,14 @@
 
 use super::plan::Plan;
 use super::state_machine::sync::{Arc, Mutex, thread};
-use super::state_machine::{Backend, How, Last, NotStarted, Phase, Progress, Ticket, WordEntry};
+use super::state_machine::{Backend, LastStep, Method, NotStarted, Phase, Progress, Ticket, WordEntry};
 use crate::arch::INT3;
 use crate::bytes::Bytes;
 
 const OLD: [u8; 2] = [1, 1];
 const NEW: [u8; 2] = [2, 2];
 const THIRD: [u8; 2] = [3, 3];
-const HOW: How = How::Barrier;
+const METHOD: Method = Method::Barrier;
 
 /// Memory, the executor's copy of it, and the number of barriers so far.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ impl World {
 }
 
 impl Backend for World {
-    fn lock(&self, _how: How, plan: &Plan) -> Result<(), NotStarted> {
+    fn lock(&self, _method: Method, plan: &Plan) -> Result<(), NotStarted> {
         self.with(|state| {
             if state.memory[..] != plan.expected()[..] {
                 return Err(NotStarted::Found);
@@ -59,16 +59,16 @@ impl Backend for World {
         })
     }
 
-    fn unlock(&self, _how: How, _plan: &Plan) -> bool {
+    fn unlock(&self, _method: Method, _plan: &Plan) -> bool {
         unreachable!("only after a fork");
     }
 
-    fn take_back(&self, _how: How, _plan: &Plan) -> bool {
+    fn take_back(&self, _method: Method, _plan: &Plan) -> bool {
         // Another thread was faster, and has made the patch.
         false
     }
 
-    fn write_rest(&self, _how: How, plan: &Plan) -> bool {
+    fn write_rest(&self, _method: Method, plan: &Plan) -> bool {
         self.with(|state| {
             if state.memory[0] == INT3 {
                 assert!(state.barriers > state.locked, "the rest before every thread saw the lock");
@@ -78,21 +78,21 @@ impl Backend for World {
         true
     }
 
-    fn write_first(&self, _how: How, plan: &Plan) -> Last {
+    fn write_first(&self, _method: Method, plan: &Plan) -> LastStep {
         self.with(|state| {
             assert_eq!(state.memory[1], plan.value()[1]);
             if state.memory[0] == INT3 {
                 state.memory[0] = plan.value()[0];
             }
-            if state.memory[0] == plan.value()[0] { Last::Written } else { Last::Gone }
+            if state.memory[0] == plan.value()[0] { LastStep::Written } else { LastStep::Gone }
         })
     }
 
-    fn stamp(&self, _how: How) -> u64 {
+    fn stamp(&self, _method: Method) -> u64 {
         self.with(|state| state.barriers)
     }
 
-    fn has_passed(&self, _how: How, stamp: u64) -> bool {
+    fn has_passed(&self, _method: Method, stamp: u64) -> bool {
         self.with(|state| {
             if state.barriers <= stamp {
                 state.copy = state.memory;
@@ -140,7 +140,7 @@ fn check(test: impl Fn(Arc<(WordEntry, World)>)) {
 fn an_executor_sees_whole_instructions_whoever_takes_the_steps() {
     check(|shared| {
         let (entry, world) = &*shared;
-        let ticket = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        let ticket = entry.start(&plan(OLD, NEW), METHOD, 1, world).unwrap();
         let helper = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || finish(&shared.0, &shared.1, ticket))
@@ -165,7 +165,7 @@ fn an_executor_sees_whole_instructions_whoever_takes_the_steps() {
 fn a_patch_starts_when_all_have_left_the_last_one() {
     check(|shared| {
         let (entry, world) = &*shared;
-        let first = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        let first = entry.start(&plan(OLD, NEW), METHOD, 1, world).unwrap();
         let helper = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -176,7 +176,7 @@ fn a_patch_starts_when_all_have_left_the_last_one() {
         let mut tries = 0;
         let second = loop {
             let _ = entry.step(first, world);
-            match entry.start(&plan(NEW, THIRD), HOW, 1, world) {
+            match entry.start(&plan(NEW, THIRD), METHOD, 1, world) {
                 Ok(ticket) => break ticket,
                 Err(problem) => assert_eq!(problem, NotStarted::Busy),
             }
@@ -196,7 +196,7 @@ fn of_two_patches_at_least_one_wins() {
     check(|shared| {
         let patch = |shared: &Arc<(WordEntry, World)>, to| {
             let (entry, world) = &**shared;
-            let started = entry.start(&plan(OLD, to), HOW, 1, world);
+            let started = entry.start(&plan(OLD, to), METHOD, 1, world);
             started.map(|ticket| finish(entry, world, ticket)).is_ok()
         };
         let other = {
@@ -229,15 +229,15 @@ fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
                     return false;
                 }
                 let ticket = entry.ticket();
-                entry.speak_for_owner(ticket, world);
+                entry.note_lock_for_owner(ticket, world);
                 finish_steps(entry, world, ticket);
-                entry.start(&plan(NEW, THIRD), HOW, 2, world).is_ok_and(|ticket| {
+                entry.start(&plan(NEW, THIRD), METHOD, 2, world).is_ok_and(|ticket| {
                     finish(entry, world, ticket);
                     true
                 })
             })
         };
-        let ticket = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        let ticket = entry.start(&plan(OLD, NEW), METHOD, 1, world).unwrap();
         finish(entry, world, ticket);
         let has_next = handler.join().unwrap();
         world.with(|state| assert_eq!(state.memory, if has_next { THIRD } else { NEW }));

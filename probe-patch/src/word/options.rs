@@ -125,7 +125,7 @@ impl WordOptions {
     /// ```
     pub unsafe fn replace(&self, addr: usize, expected: Bytes, value: Bytes) -> Result<bool, PatchError> {
         let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
-        let _whole = Uncancellable::new();
+        let _uncancellable = Uncancellable::new();
         let writable = Writable::new(self.text, addr, value.len())?;
         // SAFETY: as the caller says.
         if unsafe { read_instruction(addr, value.len()) } == value {
@@ -160,7 +160,7 @@ impl WordOptions {
     /// # Ok::<(), PatchError>(())
     /// ```
     pub unsafe fn start(&self, addr: usize, value: Bytes) -> Result<Pending, PatchError> {
-        let _whole = Uncancellable::new();
+        let _uncancellable = Uncancellable::new();
         let writable = Writable::new(self.text, addr, value.len())?;
         loop {
             // SAFETY: as the caller says.
@@ -199,7 +199,7 @@ impl WordOptions {
         }
         trap::prepare()?;
         let entry = trap::find_or_insert(addr).ok_or(PatchError::Memory)?;
-        match entry.start(&plan, writable.how(self.wait), this_thread(), &Text) {
+        match entry.start(&plan, writable.method(self.wait), this_thread(), &Text) {
             Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, writable)),
             Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
             Err(NotStarted::Found) => Err(taken()),

@@ -41,11 +41,11 @@ use crate::error::PatchError;
 pub struct Pending {
     addr: usize,
     expected: Bytes,
-    rest: Rest,
+    remaining: Remaining,
 }
 
 /// The steps that remain.
-enum Rest {
+enum Remaining {
     Nothing { is_whole: bool },
     // The text is sealed when every thread that has joined has left.
     Steps { entry: &'static WordEntry, ticket: Ticket, _writable: Writable },
@@ -54,7 +54,7 @@ enum Rest {
 impl Pending {
     /// Returns a patch that is over: it took one write.
     pub(super) fn over(addr: usize, expected: Bytes) -> Self {
-        Self { addr, expected, rest: Rest::Nothing { is_whole: true } }
+        Self { addr, expected, remaining: Remaining::Nothing { is_whole: true } }
     }
 
     pub(super) fn new(
@@ -64,7 +64,7 @@ impl Pending {
         ticket: Ticket,
         writable: Writable,
     ) -> Self {
-        Self { addr, expected, rest: Rest::Steps { entry, ticket, _writable: writable } }
+        Self { addr, expected, remaining: Remaining::Steps { entry, ticket, _writable: writable } }
     }
 
     /// Returns the instruction's address.
@@ -79,11 +79,11 @@ impl Pending {
     /// have come as far. With a thousand patches under way, call it on each in turn, and again: two
     /// barriers serve them all.
     pub fn finish(&mut self) -> bool {
-        let Rest::Steps { entry, ticket, .. } = &self.rest else { return true };
+        let Remaining::Steps { entry, ticket, .. } = &self.remaining else { return true };
         match entry.step(*ticket, &Text) {
             Progress::Waiting | Progress::Stepped => false,
             Progress::Over { is_whole } => {
-                self.rest = Rest::Nothing { is_whole };
+                self.remaining = Remaining::Nothing { is_whole };
                 true
             }
         }
@@ -96,8 +96,8 @@ impl Pending {
     /// (unless another patch of the instruction has begun since).
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
-        match self.rest {
-            Rest::Nothing { is_whole: false } => {
+        match self.remaining {
+            Remaining::Nothing { is_whole: false } => {
                 let (addr, expected) = (self.addr, self.expected);
                 // SAFETY: the caller of `start` keeps the text mapped.
                 let found = unsafe { read_instruction(addr, expected.len()) };
@@ -129,7 +129,7 @@ impl Drop for Pending {
 
 impl fmt::Debug for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_over = matches!(self.rest, Rest::Nothing { .. });
+        let is_over = matches!(self.remaining, Remaining::Nothing { .. });
         f.debug_struct("Pending").field("addr", &self.addr).field("is_over", &is_over).finish_non_exhaustive()
     }
 }

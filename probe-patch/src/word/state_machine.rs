@@ -120,24 +120,24 @@ impl State {
 /// The text and the waits that an entry works on. The caller keeps the text of the steps writable.
 pub(crate) trait Backend {
     /// Puts `int3` at the first byte, if the instruction is as expected.
-    fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
+    fn lock(&self, method: Method, plan: &Plan) -> Result<(), NotStarted>;
     /// Takes the `int3` away again. Returns whether it is gone.
-    fn unlock(&self, how: How, plan: &Plan) -> bool;
+    fn unlock(&self, method: Method, plan: &Plan) -> bool;
     /// Takes the `int3` away again, if it is still there. Returns whether it was.
-    fn take_back(&self, how: How, plan: &Plan) -> bool;
+    fn take_back(&self, method: Method, plan: &Plan) -> bool;
     /// Replaces all but the first byte, while that is `int3`. Returns whether it could write.
-    fn write_rest(&self, how: How, plan: &Plan) -> bool;
+    fn write_rest(&self, method: Method, plan: &Plan) -> bool;
     /// Replaces `int3` by the first byte.
-    fn write_first(&self, how: How, plan: &Plan) -> Last;
+    fn write_first(&self, method: Method, plan: &Plan) -> LastStep;
     /// Returns a stamp for all writes so far.
-    fn stamp(&self, how: How) -> u64;
+    fn stamp(&self, method: Method) -> u64;
     /// Returns whether every thread has seen the writes before the stamp.
-    fn has_passed(&self, how: How, stamp: u64) -> bool;
+    fn has_passed(&self, method: Method, stamp: u64) -> bool;
 }
 
 /// The result of the last step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Last {
+pub(crate) enum LastStep {
     /// The first byte was written.
     Written,
     /// The `int3` is gone: foreign code has written over it.
@@ -159,7 +159,7 @@ pub(crate) enum NotStarted {
 
 /// The way in which a patch is carried out. Threads that join need to know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum How {
+pub(crate) enum Method {
     /// Waits by barriers.
     Barrier,
     /// Waits for so many ticks.
@@ -169,7 +169,7 @@ pub(crate) enum How {
     Alias(usize),
 }
 
-impl How {
+impl Method {
     /// Returns the value as two numbers: kind and argument.
     fn encode(self) -> (u64, u64) {
         match self {
@@ -202,7 +202,7 @@ pub(crate) struct WordEntry {
     stamp: AtomicU64,
 }
 
-/// The shape's word: length, kind of [`How`], generation.
+/// The shape's word: length, kind of [`Method`], generation.
 #[derive(Clone, Copy)]
 struct Shape(u64);
 
@@ -256,12 +256,12 @@ impl WordEntry {
 
     /// Returns the present patch, and how it is carried out; `None` if its fields are not written
     /// yet.
-    fn plan(&self, ticket: Ticket) -> Option<(How, Plan)> {
+    fn plan(&self, ticket: Ticket) -> Option<(Method, Plan)> {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), shape.len());
         let plan = Plan::new(self.addr.load(Ordering::Relaxed), bytes(&self.old)?, bytes(&self.new)?)?;
-        let how = How::decode(shape.kind(), self.argument.load(Ordering::Relaxed));
-        shape.belongs_to(ticket).then_some((how, plan))
+        let method = Method::decode(shape.kind(), self.argument.load(Ordering::Relaxed));
+        shape.belongs_to(ticket).then_some((method, plan))
     }
 
     /// Returns whether `thread` has started the patch.
@@ -275,7 +275,7 @@ impl WordEntry {
     pub(super) fn start(
         &self,
         plan: &Plan,
-        how: How,
+        method: Method,
         owner: usize,
         backend: &impl Backend,
     ) -> Result<Ticket, NotStarted> {
@@ -290,43 +290,49 @@ impl WordEntry {
             .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
             .map_err(|_| NotStarted::Busy)?;
         let ticket = claimed.ticket();
-        let (kind, argument) = how.encode();
+        let (kind, argument) = method.encode();
         self.old.store(plan.expected().number(), Ordering::Relaxed);
         self.new.store(plan.value().number(), Ordering::Relaxed);
         self.argument.store(argument, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.shape.store(Shape::new(ticket, plan.expected().len(), kind).0, Ordering::Release);
-        let started = self.lock(ticket, how, plan, backend);
+        let started = self.lock(ticket, method, plan, backend);
         self.leave(ticket);
         started.map(|()| ticket)
     }
 
-    fn lock(&self, ticket: Ticket, how: How, plan: &Plan, backend: &impl Backend) -> Result<(), NotStarted> {
-        if let Err(problem) = backend.lock(how, plan) {
+    fn lock(
+        &self,
+        ticket: Ticket,
+        method: Method,
+        plan: &Plan,
+        backend: &impl Backend,
+    ) -> Result<(), NotStarted> {
+        if let Err(problem) = backend.lock(method, plan) {
             // If this fails, a signal handler on this thread took a foreign `int3` for this
             // patch's, and took the patch's next steps.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
-        let is_first = self.wait_for_lock(ticket, how, backend);
+        let is_first = self.note_lock(ticket, method, backend);
         // A signal handler on this thread has forked. In the child it ended the patches that it
         // found, among them this one, before its `int3` was written.
-        let is_late = !is_first && self.phase() == Phase::Idle && backend.take_back(how, plan);
+        let is_late = !is_first && self.phase() == Phase::Idle && backend.take_back(method, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
     /// Notes that `int3` is written. Returns whether this call was the first to note it: a signal
     /// handler on this thread may have run into the `int3` before.
-    fn wait_for_lock(&self, ticket: Ticket, how: How, backend: &impl Backend) -> bool {
-        self.stamp.store(backend.stamp(how), Ordering::Release);
+    fn note_lock(&self, ticket: Ticket, method: Method, backend: &impl Backend) -> bool {
+        self.stamp.store(backend.stamp(method), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
     /// Notes that `int3` is written, on the thread of the patch's owner, which was interrupted
     /// between writing `int3` and noting that.
-    pub(super) fn speak_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
-        if let Some((how, _)) = self.plan(ticket) {
-            self.wait_for_lock(ticket, how, backend);
+    pub(super) fn note_lock_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
+        if let Some((method, _)) = self.plan(ticket) {
+            self.note_lock(ticket, method, backend);
         }
     }
 
@@ -377,22 +383,22 @@ impl WordEntry {
     fn take_step(&self, ticket: Ticket, backend: &impl Backend) -> bool {
         // The phase is read first: its stamp was stored before it.
         let phase = self.phase();
-        let Some((how, plan)) = self.plan(ticket) else { return false };
-        if phase == Phase::Idle || !backend.has_passed(how, self.stamp.load(Ordering::Acquire)) {
+        let Some((method, plan)) = self.plan(ticket) else { return false };
+        if phase == Phase::Idle || !backend.has_passed(method, self.stamp.load(Ordering::Acquire)) {
             return false;
         }
         if phase == Phase::FirstWait {
-            if !backend.write_rest(how, &plan) {
+            if !backend.write_rest(method, &plan) {
                 return false;
             }
             // A later stamp of a slower thread only makes the wait longer.
-            self.stamp.store(backend.stamp(how), Ordering::Release);
+            self.stamp.store(backend.stamp(method), Ordering::Release);
             self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
         } else {
-            match backend.write_first(how, &plan) {
-                Last::Written => self.turn(ticket, phase, State(0)),
-                Last::Gone => self.turn(ticket, phase, State(State::FAILED)),
-                Last::Failed => return false,
+            match backend.write_first(method, &plan) {
+                LastStep::Written => self.turn(ticket, phase, State(0)),
+                LastStep::Gone => self.turn(ticket, phase, State(State::FAILED)),
+                LastStep::Failed => return false,
             };
         }
         true
@@ -410,7 +416,7 @@ impl WordEntry {
     /// Ends patches under way in the child of a fork, where only this thread runs, and clears the
     /// count of joined threads. If an instruction can't be written now, threads that run into it
     /// end its patch.
-    pub(super) fn end_alone(&self, backend: &impl Backend) {
+    pub(super) fn finish_in_child(&self, backend: &impl Backend) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {
             return;
@@ -418,14 +424,14 @@ impl WordEntry {
         let plan = self.plan(state.ticket());
         let end = match (state.phase(), plan) {
             (Phase::Idle, _) | (_, None) => State(state.0 & State::FAILED),
-            (Phase::Locking, Some((how, plan))) if backend.unlock(how, &plan) => State(0),
+            (Phase::Locking, Some((method, plan))) if backend.unlock(method, &plan) => State(0),
             (Phase::Locking, Some(_)) => State(0).with_phase(Phase::FirstWait),
-            (phase, Some((how, plan))) => {
-                let is_ready = backend.write_rest(how, &plan);
-                match is_ready.then(|| backend.write_first(how, &plan)) {
-                    Some(Last::Written) => State(0),
-                    Some(Last::Gone) => State(State::FAILED),
-                    Some(Last::Failed) | None => State(0).with_phase(phase),
+            (phase, Some((method, plan))) => {
+                let is_ready = backend.write_rest(method, &plan);
+                match is_ready.then(|| backend.write_first(method, &plan)) {
+                    Some(LastStep::Written) => State(0),
+                    Some(LastStep::Gone) => State(State::FAILED),
+                    Some(LastStep::Failed) | None => State(0).with_phase(phase),
                 }
             }
         };

@@ -17,20 +17,20 @@ use super::state_machine::{Phase, WordEntry};
 use crate::arch::{self, this_thread, timestamp};
 use crate::error::PatchError;
 use crate::os;
-use crate::os::blocking::Blocking;
+use crate::os::blocking::BlockingThread;
 use crate::os::cancel::Uncancellable;
 use crate::pages::READY;
 use crate::table::{self, Table};
 
-/// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
-const PATIENCE: u64 = 30_000;
-/// Ticks for which a check is trusted: a fraction of a millisecond. With many threads it is a
-/// multiple of the check's own cost, up to some milliseconds.
-const TRUST: u64 = 1_000_000;
-const TRUST_AT_MOST: u64 = 30 * TRUST;
-const TIMES_ITS_COST: u64 = 16;
+/// Ticks for which a thread spins before it takes the patch's steps itself: about ten microseconds.
+const SPIN_TICKS: u64 = 30_000;
+/// Ticks for which a check stays valid: a fraction of a millisecond at least. With many threads it
+/// is a multiple of the check's own cost, up to some milliseconds.
+const MIN_CHECK_TICKS: u64 = 1_000_000;
+const MAX_CHECK_TICKS: u64 = 30 * MIN_CHECK_TICKS;
+const CHECK_COST_FACTOR: u64 = 16;
 /// Ticks for which a debugger that kept the signal is not tried again: about a second.
-const FORBEARANCE: u64 = 3_000_000_000;
+const DEBUGGER_RETRY_TICKS: u64 = 3_000_000_000;
 
 /// Returns how often a thread has run into an instruction while it was being replaced, since the
 /// process started. Each time took the thread a signal (2 µs) and the wait.
@@ -46,17 +46,22 @@ pub fn traps() -> u64 {
 }
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
-/// The time until which the last check is trusted.
-static TRUSTED: AtomicU64 = AtomicU64::new(0);
+/// The time stamp until which the last check is valid.
+static CHECK_VALID_UNTIL: AtomicU64 = AtomicU64::new(0);
 static IS_READY: AtomicBool = AtomicBool::new(false);
-/// The tracer that kept the signal. `SPARED` is the time until which it is not tried again.
-static KEEPER: AtomicU32 = AtomicU32::new(0);
-static SPARED: AtomicU64 = AtomicU64::new(0);
+/// The process of a tracer that kept the signal, and the time stamp before which it is not asked
+/// again.
+static KEEPING_TRACER: AtomicU32 = AtomicU32::new(0);
+static DEBUGGER_RETRY_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes sure that traps can be handled. Called before each patch; it trusts a recent check.
 pub(super) fn prepare() -> Result<(), PatchError> {
     // If that time has passed, or was never set, the wrapped difference is far larger.
-    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= TRUST_AT_MOST { Ok(()) } else { check() }
+    if CHECK_VALID_UNTIL.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= MAX_CHECK_TICKS {
+        Ok(())
+    } else {
+        check()
+    }
 }
 
 /// Makes sure that traps can be handled, by a new check. Called before each batch. It takes no
@@ -66,19 +71,19 @@ pub(super) fn check() -> Result<(), PatchError> {
     nobody_blocks()?;
     let is_first = !IS_READY.load(Ordering::Acquire);
     if is_first {
-        install()?;
+        install_handler()?;
     }
     if !os::trap::is_installed() {
         return Err(signal(
-            "another handler was installed over the one of this crate; install yours before the first patch that \
+            "another handler was installed over the one of this crate; install_handler yours before the first patch that \
              needs a trap, and this crate's will hand on what is not its own",
         ));
     }
-    nobody_keeps(is_first)?;
+    debugger_passes_signals(is_first)?;
     IS_READY.store(true, Ordering::Release);
     let now = timestamp();
-    let trust = (now.saturating_sub(since) * TIMES_ITS_COST).clamp(TRUST, TRUST_AT_MOST);
-    TRUSTED.store(now + trust, Ordering::Relaxed);
+    let trust = (now.saturating_sub(since) * CHECK_COST_FACTOR).clamp(MIN_CHECK_TICKS, MAX_CHECK_TICKS);
+    CHECK_VALID_UNTIL.store(now + trust, Ordering::Relaxed);
     Ok(())
 }
 
@@ -98,7 +103,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
             ))
         })?;
         if !blocking.is_empty() {
-            let named = |it: &Blocking| format!("{} ({:?})", it.thread, it.name);
+            let named = |it: &BlockingThread| format!("{} ({:?})", it.thread, it.name);
             let threads: Vec<_> = blocking.iter().map(named).collect();
             return Err(signal(&format!(
                 "thread {} blocks SIGTRAP, so that a trap there would kill the process; let it unblock the signal",
@@ -110,7 +115,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
     if !handlers.is_empty() {
         let names: Vec<_> = handlers.into_iter().map(os::blocking::signal_name).collect();
         return Err(signal(&format!(
-            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
+            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install_handler \
              it with a `sa_mask` without SIGTRAP",
             names.join(", ")
         )));
@@ -119,20 +124,20 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
 }
 
 /// Makes sure that no debugger keeps the signal for itself, by executing a harmless `int3`.
-fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
+fn debugger_passes_signals(is_first: bool) -> Result<(), PatchError> {
     let tracer = os::tracer::tracer();
     let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
     if process == 0 && !is_first {
         return Ok(());
     }
-    let is_spared = KEEPER.load(Ordering::Relaxed) == process
-        && SPARED.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= FORBEARANCE;
-    if !is_spared && arch::debugger_must_pass_on_sigtrap() {
+    let is_too_early = KEEPING_TRACER.load(Ordering::Relaxed) == process
+        && DEBUGGER_RETRY_AT.load(Ordering::Relaxed).wrapping_sub(timestamp()) <= DEBUGGER_RETRY_TICKS;
+    if !is_too_early && arch::debugger_must_pass_on_sigtrap() {
         return Ok(());
     }
-    if !is_spared {
-        KEEPER.store(process, Ordering::Relaxed);
-        SPARED.store(timestamp() + FORBEARANCE, Ordering::Relaxed);
+    if !is_too_early {
+        KEEPING_TRACER.store(process, Ordering::Relaxed);
+        DEBUGGER_RETRY_AT.store(timestamp() + DEBUGGER_RETRY_TICKS, Ordering::Relaxed);
     }
     let keeper = tracer.map_or_else(
         || "whoever traces this process".to_owned(),
@@ -144,11 +149,12 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
     )))
 }
 
-fn install() -> Result<(), PatchError> {
+fn install_handler() -> Result<(), PatchError> {
     // No-op under an upper room's lock, where no object may be loaded: the lock's holder has called
     // this before.
     READY.require().map_err(|error| signal(&error.to_string()))?;
-    os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))
+    os::trap::install(on_breakpoint)
+        .map_err(|error| signal(&format!("its handler can't be installed: {error}")))
 }
 
 fn signal(problem: &str) -> PatchError {
@@ -184,15 +190,15 @@ pub(super) fn find_or_insert(addr: usize) -> Option<&'static WordEntry> {
 /// forked runs there.
 pub(crate) fn end_in_child() {
     for entry in TABLE.all() {
-        entry.end_alone(&Text);
+        entry.finish_in_child(&Text);
     }
 }
 
 /// Handles an `int3` in the signal handler. Returns `true` when the instruction can be executed
 /// again, or `false` at once if the `int3` there is not this crate's.
-fn hold(addr: usize) -> bool {
+fn on_breakpoint(addr: usize) -> bool {
     let Some(entry) = find(addr) else { return false };
-    let _whole = Uncancellable::new();
+    let _uncancellable = Uncancellable::new();
     let since = timestamp();
     loop {
         let version = entry.version();
@@ -207,10 +213,10 @@ fn hold(addr: usize) -> bool {
                     return is_ours;
                 }
             }
-            Phase::Locking if is_mine => entry.speak_for_owner(ticket, &Text),
+            Phase::Locking if is_mine => entry.note_lock_for_owner(ticket, &Text),
             Phase::Locking => relax(since),
             Phase::FirstWait | Phase::SecondWait => {
-                if is_mine || timestamp().saturating_sub(since) > PATIENCE {
+                if is_mine || timestamp().saturating_sub(since) > SPIN_TICKS {
                     entry.step(ticket, &Text);
                 }
                 relax(since);
@@ -220,7 +226,7 @@ fn hold(addr: usize) -> bool {
 }
 
 fn relax(since: u64) {
-    if timestamp().saturating_sub(since) > PATIENCE {
+    if timestamp().saturating_sub(since) > SPIN_TICKS {
         std::thread::yield_now();
     } else {
         hint::spin_loop();

@@ -13,7 +13,7 @@
 //!
 //! Ticks that are new in one reading count once: while a virtual machine waits for a processor, its
 //! kernel charges the time to the thread that happens to run. Threads of the third and the fourth
-//! kind are waited for, up to `LIMIT`. A thread that has ended
+//! kind are waited for, up to `MAX_WAIT`. A thread that has ended
 //! or is ending executes none of the program's code, nor does one of the kernel (of `io_uring`).
 //! In emulators (gVisor, qemu-user), `stat` shows an empty mask for every thread. So this thread
 //! first blocks a signal and reads its own; if that is not shown, the masks are unknown.
@@ -36,28 +36,28 @@ use crate::os::thread::id;
 
 /// A thread that blocks the signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Blocking {
+pub struct BlockingThread {
     pub thread: u32,
     pub name: String,
 }
 
 /// The longest wait for threads that may be about to unblock the signal.
-const LIMIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Number of readings that tell blocking for good from blocking again and again for a moment.
-const READINGS: u32 = 64;
+const MIN_READINGS: u32 = 64;
 /// The pause between later readings. The first ones follow each other at once.
-const BETWEEN_READINGS: Duration = Duration::from_micros(500);
+const READING_INTERVAL: Duration = Duration::from_micros(500);
 /// Number of readings with new ticks of processor time (10 ms each) that no thread's creation or
 /// end has.
-const LONG: u32 = 3;
+const MIN_BUSY_READINGS: u32 = 3;
 
-const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+const SIGTRAP_BIT: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33. The C library keeps them out of a program's masks.
-const LIBRARYS_OWN: u64 = 0b11 << 31;
+const LIBC_SIGNALS: u64 = 0b11 << 31;
 /// `PF_EXITING`, see `linux/sched.h`: the thread never returns to the program.
-const EXITING: u64 = 0x4;
+const PF_EXITING: u64 = 0x4;
 /// `PF_IO_WORKER`, see `linux/sched.h`.
-const IO_WORKER: u64 = 0x10;
+const PF_IO_WORKER: u64 = 0x10;
 
 /// Returns the threads of this process that block the signal for good, or, if the limit is reached,
 /// all that still block it.
@@ -65,10 +65,10 @@ const IO_WORKER: u64 = 0x10;
 /// # Errors
 /// The system's, if it does not tell which threads block the signal: `/proc` is not mounted, no
 /// descriptor is free, or an emulator's `/proc` shows empty masks for all threads.
-pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
+pub fn blocking_threads() -> io::Result<Vec<BlockingThread>> {
     let this = id();
-    if own_mask() & TRAP != 0 {
-        return Ok(vec![Blocking { thread: this, name: name(this) }]);
+    if own_mask() & SIGTRAP_BIT != 0 {
+        return Ok(vec![BlockingThread { thread: this, name: name(this) }]);
     }
     let mut suspects = Vec::new();
     let mut is_alone = true;
@@ -91,17 +91,17 @@ pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
                 suspects.swap_remove(at);
             }
         }
-        let is_over = since.elapsed() > LIMIT;
-        let is_sure = readings >= READINGS;
-        let guilty = |suspect: &&Suspect| is_over || is_sure && suspect.is_for_good();
-        let found: Vec<_> = suspects.iter().filter(guilty).map(Suspect::name).collect();
+        let is_over = since.elapsed() > MAX_WAIT;
+        let is_sure = readings >= MIN_READINGS;
+        let is_found = |suspect: &&Suspect| is_over || is_sure && suspect.blocks_for_good();
+        let found: Vec<_> = suspects.iter().filter(is_found).map(Suspect::name).collect();
         if suspects.is_empty() || !found.is_empty() {
             return Ok(found);
         }
         if readings < 8 {
             thread::yield_now();
         } else {
-            thread::sleep(BETWEEN_READINGS);
+            thread::sleep(READING_INTERVAL);
         }
     }
     Ok(Vec::new())
@@ -134,14 +134,15 @@ struct Suspect {
     /// Processor time by the latest reading.
     ticks: u64,
     /// Number of readings with more ticks than the one before.
-    runs: u32,
-    has_slept: bool,
+    busy_readings: u32,
+    always_slept: bool,
 }
 
 impl Suspect {
     /// Reads the thread's state. Returns `None` if it does not block the signal, or is gone.
     fn new(thread: u32) -> io::Result<Option<Self>> {
-        let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, runs: 0, has_slept: true };
+        let seen =
+            |Stat { birth, ticks, .. }| Self { thread, birth, ticks, busy_readings: 0, always_slept: true };
         read(thread, |stat| stat.map(seen))
     }
 
@@ -156,13 +157,13 @@ impl Suspect {
 
     /// Notes a reading of a thread that still blocks the signal.
     fn note(&mut self, stat: Stat) {
-        self.runs += u32::from(stat.ticks > self.ticks);
+        self.busy_readings += u32::from(stat.ticks > self.ticks);
         self.ticks = stat.ticks;
-        self.has_slept &= stat.state != b'R';
+        self.always_slept &= stat.state != b'R';
     }
 
-    fn is_for_good(&self) -> bool {
-        self.runs >= LONG || self.has_slept && self.has_own_mask()
+    fn blocks_for_good(&self) -> bool {
+        self.busy_readings >= MIN_BUSY_READINGS || self.always_slept && self.has_own_mask()
     }
 
     /// Returns whether the thread blocks the signal by a mask of the program's own. That is no
@@ -172,8 +173,8 @@ impl Suspect {
         status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))
     }
 
-    fn name(&self) -> Blocking {
-        Blocking { thread: self.thread, name: name(self.thread) }
+    fn name(&self) -> BlockingThread {
+        BlockingThread { thread: self.thread, name: name(self.thread) }
     }
 }
 
@@ -210,7 +211,7 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
 fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
     let Fields { stat, blocked, is_kernels, is_exiting } = Fields::parse(stat)?;
     let is_over = is_exiting || matches!(stat.state, b'Z' | b'X');
-    Some((blocked & TRAP != 0 && !is_kernels && !is_over).then_some(stat))
+    Some((blocked & SIGTRAP_BIT != 0 && !is_kernels && !is_over).then_some(stat))
 }
 
 /// Fields of a `stat` file, see `proc_pid_stat(5)`.
@@ -235,8 +236,8 @@ impl Fields {
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let state = *fields.first()?.as_bytes().first()?;
         let flags = number(9)?;
-        let is_kernels = flags & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
-        let is_exiting = flags & EXITING != 0;
+        let is_kernels = flags & PF_IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
+        let is_exiting = flags & PF_EXITING != 0;
         let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
         Some(Self { stat: found, blocked: number(32)?, is_kernels, is_exiting })
     }
@@ -250,7 +251,7 @@ fn mask(status: &str) -> Option<u64> {
 
 /// Returns whether a mask blocks `SIGTRAP`, and neither of the C library's own signals. Pure.
 fn is_own_mask(mask: u64) -> bool {
-    mask & TRAP != 0 && mask & LIBRARYS_OWN == 0
+    mask & SIGTRAP_BIT != 0 && mask & LIBC_SIGNALS == 0
 }
 
 fn name(thread: u32) -> String {
@@ -277,7 +278,7 @@ pub fn blocking_handlers() -> Vec<libc::c_int> {
     const LAST: libc::c_int = 64;
     let is_handled = |action: &Action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler);
     let blocks = |signal: &libc::c_int| {
-        action(*signal).is_some_and(|action| is_handled(&action) && action.mask & TRAP != 0)
+        action(*signal).is_some_and(|action| is_handled(&action) && action.mask & SIGTRAP_BIT != 0)
     };
     (1..=LAST).filter(|signal| *signal != libc::SIGTRAP).filter(blocks).collect()
 }
@@ -310,16 +311,16 @@ mod tests {
     #[test]
     fn a_line_says_whether_the_signal_is_blocked() {
         let found = Some(Some(Stat { state: b'S', ticks: 42, birth: 777 }));
-        assert_eq!(blocking(stat("a", "S", 0, TRAP).as_bytes()), found);
+        assert_eq!(blocking(stat("a", "S", 0, SIGTRAP_BIT).as_bytes()), found);
         assert_eq!(blocking(stat("a) R (b", "S", 0, 0x7fff_ffff).as_bytes()), found);
-        assert_eq!(blocking(stat("a", "S", 0, !TRAP & 0x7fff_ffff).as_bytes()), Some(None));
+        assert_eq!(blocking(stat("a", "S", 0, !SIGTRAP_BIT & 0x7fff_ffff).as_bytes()), Some(None));
     }
 
     #[test]
     fn a_line_that_can_not_be_read_says_nothing() {
         assert_eq!(blocking(b""), None);
         assert_eq!(blocking(b"7 (a) S 1 7"), None);
-        assert_eq!(blocking(stat("a", "S", 0, TRAP).replace("12", "?").as_bytes()), None);
+        assert_eq!(blocking(stat("a", "S", 0, SIGTRAP_BIT).replace("12", "?").as_bytes()), None);
     }
 
     #[test]
@@ -329,54 +330,56 @@ mod tests {
         assert!(shows_masks(id()).unwrap());
         assert_eq!(own_mask(), before);
         let fields = |blocked| Fields::parse(stat("a", "S", 0, blocked).as_bytes()).unwrap().blocked;
-        assert_eq!((fields(0), fields(TRAP)), (0, TRAP), "an emulator's is always 0");
+        assert_eq!((fields(0), fields(SIGTRAP_BIT)), (0, SIGTRAP_BIT), "an emulator's is always 0");
     }
 
     #[test]
     fn who_executes_nothing_of_the_programs_does_not_count() {
-        let is_found =
-            |name, state, flags| blocking(stat(name, state, flags, TRAP).as_bytes()).unwrap().is_some();
+        let is_found = |name, state, flags| {
+            blocking(stat(name, state, flags, SIGTRAP_BIT).as_bytes()).unwrap().is_some()
+        };
         assert!(!is_found("a", "Z", 0));
-        assert!(!is_found("a", "D", EXITING), "it waits for a lock of the kernel's");
-        assert!(!is_found("iou-wrk-7", "S", IO_WORKER));
+        assert!(!is_found("a", "D", PF_EXITING), "it waits for a lock of the kernel's");
+        assert!(!is_found("iou-wrk-7", "S", PF_IO_WORKER));
         assert!(is_found("iou-wrk-7", "S", 0), "a program's own name");
-        assert!(is_found("vcpu", "S", IO_WORKER));
+        assert!(is_found("vcpu", "S", PF_IO_WORKER));
     }
 
     #[test]
     fn a_mask_is_read_from_a_status() {
         let status = |mask: &str| format!("Name:\tx\nSigPnd:\tffffffffffffffff\nSigBlk:\t{mask}\n");
-        assert_eq!(mask(&status("0000000000000010")), Some(TRAP));
-        assert_eq!(mask(&status("fffffffe7ffbfeff")).unwrap() & LIBRARYS_OWN, 0);
-        assert_eq!(mask(&status("fffffffffffbfeff")).unwrap() & LIBRARYS_OWN, LIBRARYS_OWN);
+        assert_eq!(mask(&status("0000000000000010")), Some(SIGTRAP_BIT));
+        assert_eq!(mask(&status("fffffffe7ffbfeff")).unwrap() & LIBC_SIGNALS, 0);
+        assert_eq!(mask(&status("fffffffffffbfeff")).unwrap() & LIBC_SIGNALS, LIBC_SIGNALS);
         assert_eq!((mask(&status("?")), mask("")), (None, None));
     }
 
     #[test]
     fn a_mask_is_a_programs_own_or_the_librarys() {
-        assert!(is_own_mask(TRAP) && is_own_mask(!LIBRARYS_OWN));
+        assert!(is_own_mask(SIGTRAP_BIT) && is_own_mask(!LIBC_SIGNALS));
         assert!(!is_own_mask(u64::MAX), "of a thread that is being created");
         assert!(!is_own_mask(!(1 << 32)), "of a thread that ends: it leaves out SIGSETXID only");
-        assert!(!is_own_mask(0) && !is_own_mask(!TRAP), "it was, and unblocks the signal by now");
+        assert!(!is_own_mask(0) && !is_own_mask(!SIGTRAP_BIT), "it was, and unblocks the signal by now");
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "reads /proc")]
     fn who_has_ended_since_the_last_reading_is_not_guilty() {
-        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, runs: 0, has_slept: true };
-        assert!(!suspect(u32::MAX).is_for_good());
-        let before = change_mask(libc::SIG_BLOCK, Some(TRAP));
-        assert!(suspect(id()).is_for_good());
+        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, busy_readings: 0, always_slept: true };
+        assert!(!suspect(u32::MAX).blocks_for_good());
+        let before = change_mask(libc::SIG_BLOCK, Some(SIGTRAP_BIT));
+        assert!(suspect(id()).blocks_for_good());
         change_mask(libc::SIG_SETMASK, Some(before));
-        assert!(!suspect(id()).is_for_good(), "it has unblocked the signal");
+        assert!(!suspect(id()).blocks_for_good(), "it has unblocked the signal");
     }
 
     #[test]
     fn ticks_that_come_at_once_are_one_run() {
-        let mut suspect = Suspect { thread: u32::MAX, birth: 0, ticks: 7, runs: 0, has_slept: true };
+        let mut suspect =
+            Suspect { thread: u32::MAX, birth: 0, ticks: 7, busy_readings: 0, always_slept: true };
         let mut is_for_good_at = |ticks| {
             suspect.note(Stat { state: b'R', ticks, birth: 0 });
-            suspect.is_for_good()
+            suspect.blocks_for_good()
         };
         assert!(!is_for_good_at(100), "the machine was away");
         assert!(!is_for_good_at(100) && !is_for_good_at(101) && !is_for_good_at(101));

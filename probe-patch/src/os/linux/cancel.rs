@@ -61,9 +61,9 @@ pub mod tests {
     #[cfg_attr(miri, ignore = "pthread_setcancelstate(3)")]
     fn cancellation_is_off_while_it_lives() {
         assert!(!is_off());
-        let whole = Uncancellable::new();
+        let guard = Uncancellable::new();
         assert!(is_off());
-        drop(whole);
+        drop(guard);
         assert!(!is_off());
     }
 }

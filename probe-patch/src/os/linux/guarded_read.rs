@@ -36,11 +36,11 @@ static BUS: ChainedHandler = ChainedHandler::new(libc::SIGBUS, on_bus);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether no thread blocked the signals when probes were last attached.
 static ARE_UNBLOCKED: AtomicBool = AtomicBool::new(false);
-/// How texts are read, as a [`Way`].
-static WAY: AtomicU8 = AtomicU8::new(Way::None as u8);
+/// How texts are read, as a [`ReadMethod`].
+static METHOD: AtomicU8 = AtomicU8::new(ReadMethod::None as u8);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum ReadMethod {
     None = 0,
     Fault = 1,
     Kernel = 2,
@@ -67,13 +67,13 @@ pub fn look() {
     };
     let are_ours = is_ours(&SEGV, libc::SIGSEGV) && is_ours(&BUS, libc::SIGBUS);
     let way = if are_ours && ARE_UNBLOCKED.load(Ordering::Relaxed) {
-        Way::Fault
+        ReadMethod::Fault
     } else if fs::read_to_string("/proc/self/status").is_ok_and(|it| field(&it, "Seccomp:") == Some("0")) {
-        Way::Kernel
+        ReadMethod::Kernel
     } else {
-        Way::None
+        ReadMethod::None
     };
-    WAY.store(way as u8, Ordering::Release);
+    METHOD.store(way as u8, Ordering::Release);
 }
 
 fn are_unblocked() -> io::Result<bool> {
@@ -96,10 +96,10 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 /// can't be read, or may not be.
 pub fn text_len(start: usize, most: usize) -> Option<usize> {
     start.checked_add(most)?;
-    match WAY.load(Ordering::Acquire) {
+    match METHOD.load(Ordering::Acquire) {
         // SAFETY: faults at the one instruction that reads are handled.
-        way if way == Way::Fault as u8 => unsafe { scan_text(start, most) },
-        way if way == Way::Kernel as u8 => by_kernel(start, most),
+        way if way == ReadMethod::Fault as u8 => unsafe { scan_text(start, most) },
+        way if way == ReadMethod::Kernel as u8 => text_len_by_kernel(start, most),
         _ => None,
     }
 }
@@ -116,7 +116,7 @@ pub fn is_readable(start: usize, len: usize) -> bool {
     pages.map(|page| page.max(start)).all(|at| text_len(at, 1).is_some())
 }
 
-fn by_kernel(start: usize, most: usize) -> Option<usize> {
+fn text_len_by_kernel(start: usize, most: usize) -> Option<usize> {
     let mut buffer = [0_u8; 256];
     let mut len = 0;
     loop {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn way() -> u8 {
-        WAY.load(Ordering::Relaxed)
+        METHOD.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -208,12 +208,12 @@ mod tests {
         let _turn = MASKS.lock().unwrap();
         let begin = Instant::now();
         // The C library blocks all signals while it starts the threads of other tests.
-        while way() != Way::Fault as u8 {
+        while way() != ReadMethod::Fault as u8 {
             assert!(begin.elapsed() < Duration::from_secs(60), "{}", way());
             prepare();
         }
         let text = c"some text".as_ptr().addr();
-        for len in [text_len, by_kernel] {
+        for len in [text_len, text_len_by_kernel] {
             let lens = [100, 9, 4, 0].map(|most| len(text, most));
             assert_eq!(lens, [Some(9), Some(9), Some(4), Some(0)]);
             assert_eq!([len(8, 100), len(usize::MAX - 200, 100), len(1 << 62, 5)], [None; 3]);
@@ -241,9 +241,12 @@ mod tests {
         unsafe { libc::sigaction(libc::SIGSEGV, &raw const before, ptr::null_mut()) };
         let is_filtered =
             fs::read_to_string("/proc/self/status").is_ok_and(|it| field(&it, "Seccomp:") != Some("0"));
-        assert_eq!((lost, len), (if is_filtered { Way::None } else { Way::Kernel } as u8, None));
+        assert_eq!(
+            (lost, len),
+            (if is_filtered { ReadMethod::None } else { ReadMethod::Kernel } as u8, None)
+        );
         look();
-        assert_eq!(way(), Way::Fault as u8);
+        assert_eq!(way(), ReadMethod::Fault as u8);
     }
 
     #[test]

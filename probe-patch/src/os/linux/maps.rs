@@ -97,7 +97,7 @@ impl Maps {
 
 /// Returns the mapping that holds the address, without using the heap; `None` if the kernel can't
 /// answer for one address, or if nothing is mapped there.
-pub fn holding_now(addr: usize) -> Option<Mapping> {
+pub fn holding_without_heap(addr: usize) -> Option<Mapping> {
     query(&open().ok()?, addr)?
 }
 

@@ -19,18 +19,19 @@ use crate::os::thread::{errno, set_errno};
 
 /// Returns whether the breakpoint at an address was this crate's. It returns `true` once the thread
 /// may execute the instruction there.
-pub type Hold = fn(addr: usize) -> bool;
+pub type BreakpointHandler = fn(addr: usize) -> bool;
 
-/// A [`Hold`]; null until there is one. No lock guards it: a fork would leave it taken.
-static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// A [`BreakpointHandler`]; null until there is one. No lock guards it: a fork would leave it
+/// taken.
+static BREAKPOINT_HANDLER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static CHAINED: ChainedHandler = ChainedHandler::new(libc::SIGTRAP, handle);
 
 /// Installs the handler, unless it is installed already.
 ///
 /// # Errors
 /// The system's.
-pub fn install(hold: Hold) -> io::Result<()> {
-    HOLD.store(hold as *mut (), Ordering::Release);
+pub fn install(handler: BreakpointHandler) -> io::Result<()> {
+    BREAKPOINT_HANDLER.store(handler as *mut (), Ordering::Release);
     CHAINED.install()
 }
 
@@ -60,17 +61,17 @@ pub(super) fn action(signal: libc::c_int) -> Option<Action> {
     (result == 0).then(|| unsafe { action.assume_init() })
 }
 
-fn hold() -> Option<Hold> {
-    let hold = HOLD.load(Ordering::Acquire);
+fn breakpoint_handler() -> Option<BreakpointHandler> {
+    let handler = BREAKPOINT_HANDLER.load(Ordering::Acquire);
     // SAFETY: null, or what `install` was given.
-    unsafe { std::mem::transmute::<*mut (), Option<Hold>>(hold) }
+    unsafe { std::mem::transmute::<*mut (), Option<BreakpointHandler>>(handler) }
 }
 
 extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = errno();
     // SAFETY: the kernel's own structures, valid while the handler runs.
     let (code, mut registers) = unsafe { ((*info).si_code, Registers::of(context)) };
-    let is_ours = |addr| hold().is_some_and(|hold| hold(addr));
+    let is_ours = |addr| breakpoint_handler().is_some_and(|handler| handler(addr));
     let is_handled = registers.breakpoint(code).is_some_and(|addr| {
         if registers.confirm_debugger_check(addr) {
             return true;
