@@ -27,7 +27,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::arch::{Rel32, SiteAddr, Trampolines, fill_return_page, return_at_once, site_range};
+use crate::arch::{SiteAddr, Trampolines, fill_return_page, reaches, return_at_once, site_range};
 use crate::code_pages;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
@@ -115,11 +115,6 @@ impl Trampolines for TrampolineList {
 #[inline]
 fn own() -> usize {
     return_at_once as *const () as usize
-}
-
-#[inline]
-fn reaches(site: SiteAddr, addr: usize) -> bool {
-    Rel32::between(site, addr).is_some()
 }
 
 /// Maps a page within reach of a call at `site`. The page begins with a lone return, and can only

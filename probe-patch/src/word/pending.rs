@@ -92,8 +92,8 @@ impl Pending {
     /// Finishes the patch, however long that takes.
     ///
     /// # Errors
-    /// [`PatchError::Foreign`] if foreign code has written over the `int3` of the patch meanwhile
-    /// (unless another patch of the instruction has begun since).
+    /// [`PatchError::Foreign`] if foreign code has written over the breakpoint of the patch
+    /// meanwhile (unless another patch of the instruction has begun since).
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
         match self.remaining {

@@ -8,7 +8,7 @@
 //! ```
 //! One thread moves an entry from `Idle` to `FirstWait`. From there on **any thread** may take the
 //! next step: the one that started the patch, another that finishes it, or one that ran into the
-//! `int3` and steps instead of waiting. So no thread waits long for one that was preempted, was
+//! breakpoint and steps instead of waiting. So no thread waits long for one that was preempted, was
 //! interrupted by a signal, or has forgotten its patch. (In `Locking`, between two neighbouring
 //! writes, other threads can only wait. The owner itself need not, in a signal handler.)
 //!
@@ -47,9 +47,9 @@ pub(super) mod sync {
 pub(crate) enum Phase {
     /// Nothing is under way.
     Idle,
-    /// One thread is about to write `int3`.
+    /// One thread is about to write the breakpoint.
     Locking,
-    /// `int3` is written. Not every thread may see it yet.
+    /// The breakpoint is written. Not every thread may see it yet.
     FirstWait,
     /// The other bytes are written. Not every thread may see them yet.
     SecondWait,
@@ -65,7 +65,7 @@ pub(crate) enum Progress {
     Waiting,
     /// A step was taken.
     Stepped,
-    /// The patch is over. `is_whole` is false if foreign code wrote over the `int3`.
+    /// The patch is over. `is_whole` is false if foreign code wrote over the breakpoint.
     Over { is_whole: bool },
 }
 
@@ -119,15 +119,16 @@ impl State {
 
 /// The text and the waits that an entry works on. The caller keeps the text of the steps writable.
 pub(crate) trait Backend {
-    /// Puts `int3` at the first byte, if the instruction is as expected.
+    /// Puts the breakpoint at the first byte, if the instruction is as expected.
     fn lock(&self, method: Method, plan: &Plan) -> Result<(), NotStarted>;
-    /// Takes the `int3` away again. Returns whether it is gone.
+    /// Takes the breakpoint away again. Returns whether it is gone.
     fn unlock(&self, method: Method, plan: &Plan) -> bool;
-    /// Takes the `int3` away again, if it is still there. Returns whether it was.
+    /// Takes the breakpoint away again, if it is still there. Returns whether it was.
     fn take_back(&self, method: Method, plan: &Plan) -> bool;
-    /// Replaces all but the first byte, while that is `int3`. Returns whether it could write.
+    /// Replaces all but the first byte, while that is the breakpoint. Returns whether it could
+    /// write.
     fn write_rest(&self, method: Method, plan: &Plan) -> bool;
-    /// Replaces `int3` by the first byte.
+    /// Replaces the breakpoint by the first byte.
     fn write_first(&self, method: Method, plan: &Plan) -> LastStep;
     /// Returns a stamp for all writes so far.
     fn stamp(&self, method: Method) -> u64;
@@ -140,7 +141,7 @@ pub(crate) trait Backend {
 pub(crate) enum LastStep {
     /// The first byte was written.
     Written,
-    /// The `int3` is gone: foreign code has written over it.
+    /// The breakpoint is gone: foreign code has written over it.
     Gone,
     /// The system did not allow the write. A later try may succeed.
     Failed,
@@ -270,7 +271,7 @@ impl WordEntry {
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
     }
 
-    /// Starts a patch. Afterwards `int3` is at the first byte, and any thread may take the
+    /// Starts a patch. Afterwards the breakpoint is at the first byte, and any thread may take the
     /// remaining steps.
     pub(super) fn start(
         &self,
@@ -309,27 +310,27 @@ impl WordEntry {
         backend: &impl Backend,
     ) -> Result<(), NotStarted> {
         if let Err(problem) = backend.lock(method, plan) {
-            // If this fails, a signal handler on this thread took a foreign `int3` for this
+            // If this fails, a signal handler on this thread took a foreign breakpoint for this
             // patch's, and took the patch's next steps.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
         let is_first = self.note_lock(ticket, method, backend);
         // A signal handler on this thread has forked. In the child it ended the patches that it
-        // found, among them this one, before its `int3` was written.
+        // found, among them this one, before its breakpoint was written.
         let is_late = !is_first && self.phase() == Phase::Idle && backend.take_back(method, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
-    /// Notes that `int3` is written. Returns whether this call was the first to note it: a signal
-    /// handler on this thread may have run into the `int3` before.
+    /// Notes that the breakpoint is written. Returns whether this call was the first to note it: a
+    /// signal handler on this thread may have run into the breakpoint before.
     fn note_lock(&self, ticket: Ticket, method: Method, backend: &impl Backend) -> bool {
         self.stamp.store(backend.stamp(method), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
-    /// Notes that `int3` is written, on the thread of the patch's owner, which was interrupted
-    /// between writing `int3` and noting that.
+    /// Notes that the breakpoint is written, on the thread of the patch's owner, which was
+    /// interrupted between writing the breakpoint and noting that.
     pub(super) fn note_lock_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
         if let Some((method, _)) = self.plan(ticket) {
             self.note_lock(ticket, method, backend);

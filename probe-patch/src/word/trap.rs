@@ -123,7 +123,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Makes sure that no debugger keeps the signal for itself, by executing a harmless `int3`.
+/// Makes sure that no debugger keeps the signal for itself, by executing a harmless breakpoint.
 fn debugger_passes_signals(is_first: bool) -> Result<(), PatchError> {
     let tracer = os::tracer::tracer();
     let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
@@ -194,8 +194,8 @@ pub(crate) fn end_in_child() {
     }
 }
 
-/// Handles an `int3` in the signal handler. Returns `true` when the instruction can be executed
-/// again, or `false` at once if the `int3` there is not this crate's.
+/// Handles a breakpoint in the signal handler. Returns `true` when the instruction can be executed
+/// again, or `false` at once if the breakpoint there is not this crate's.
 fn on_breakpoint(addr: usize) -> bool {
     let Some(entry) = find(addr) else { return false };
     let _uncancellable = Uncancellable::new();

@@ -11,6 +11,12 @@ mod model;
 #[cfg(test)]
 mod truth_table;
 
+/// Returns whether a CALL at a site reaches an address.
+#[inline]
+pub(crate) fn reaches(site: SiteAddr, addr: usize) -> bool {
+    Rel32::between(site, addr).is_some()
+}
+
 /// Returns the addresses of a site's bytes.
 pub(crate) fn site_range(site: SiteAddr) -> Range<usize> {
     site.0..site.0.saturating_add(SITE_LEN)

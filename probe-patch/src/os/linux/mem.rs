@@ -8,7 +8,7 @@
 //! A write of one byte is atomic for every reader, also for instruction fetch. A write of several
 //! bytes is *not*: the kernel copies them in an order and in steps of its own (`rep movsb` on most
 //! processors). Text that threads may be executing is therefore only written byte by byte here,
-//! under the protocol that begins with an `int3`.
+//! under the protocol that begins with a breakpoint.
 //!
 //! The descriptor belongs to the memory of the process that opened it. A forked child inherits it,
 //! and may even have the same process id, in its own namespace. A program may also close
