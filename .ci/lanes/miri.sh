@@ -21,7 +21,7 @@ if cargo +nightly miri --version >/dev/null 2>&1 \
     miri -p probe-core --lib -- abi::
     miri -p probe-runtime --features trace "${units[@]}"
     export RUSTFLAGS='--cfg probe_in_place'
-    miri -p probe-patch --lib -- table::tests word:: --skip model:: --skip plan::
+    miri -p probe-patch --lib -- table::tests protocol:: --skip model:: --skip plan::
     if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
         miri -p probe-core --lib -- abi::
         miri -p probe-runtime --features trace "${units[@]}"

@@ -14,33 +14,15 @@ mod self_test;
 mod text;
 
 #[cfg(probe_backend = "patched")]
-mod bytes;
-#[cfg(probe_backend = "patched")]
-pub mod call;
-#[cfg(probe_backend = "patched")]
-mod code_pages;
-#[cfg(probe_backend = "patched")]
-mod error;
-#[cfg(all(test, probe_backend = "patched", not(loom)))]
-mod model;
-#[cfg(probe_backend = "patched")]
-mod pages;
-#[cfg(probe_backend = "patched")]
-mod poke;
-#[cfg(probe_backend = "patched")]
-mod table;
-#[cfg(probe_backend = "patched")]
-pub mod word;
+mod engine;
 
 pub use arch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use self_test::{SelfTest, SelfTestError, self_test};
 pub use text::TextPolicy;
 
 #[cfg(probe_backend = "patched")]
-pub use {
-    bytes::{Bytes, MAX_LEN},
-    error::{PatchError, TextError},
-    pages::{OpenText, unrestored_bytes},
+pub use engine::{
+    Bytes, MAX_LEN, OpenText, PatchError, TextError, call, synchronize, unrestored_bytes, word,
 };
 
 /// The parts that `probe-runtime` of the same version needs beyond the API. Not part of the API:
@@ -53,43 +35,22 @@ pub mod __runtime {
             pub use crate::lifecycle::HeldAcrossFork as Kept;
         }
     }
-    #[cfg(probe_backend = "patched")]
-    pub mod table {
-        pub use crate::table::*;
-    }
     pub use crate::lifecycle::{AcrossForks, Rank, Ready};
 
     #[cfg(probe_backend = "patched")]
-    pub use crate::{
+    pub use crate::engine::{
         code_pages::{map_near, unmap},
         pages::{
             NotNow, READY, ReentrancyHooks, WritableRuns, check_readable, close_held, forget_gone, make_room,
             renew, set_reentrancy_hooks,
         },
         poke::{poke, read},
+        table,
         word::{
-            backend::Writable,
             nonblocking::{read_word, replace_now, write_text, write_text_now, write_word},
             options::{read_instruction, replace_each, taken},
+            pending::Writable,
             trap::nobody_blocks,
         },
     };
-}
-
-/// Waits until every thread of the process executes the code that was written before. One system
-/// call, membarrier(2): 0.4 µs alone, 1 to 8 µs with running peers.
-///
-/// If the system denies that call, each running thread is interrupted instead, which is best
-/// effort.
-///
-/// ```
-/// // After patches that did not wait, once for all of them:
-/// probe_patch::synchronize();
-/// ```
-#[cfg(probe_backend = "patched")]
-pub fn synchronize() {
-    while !os::heavy_barrier() {
-        // No memory, for a moment.
-        std::thread::yield_now();
-    }
 }

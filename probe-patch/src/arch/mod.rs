@@ -8,8 +8,8 @@
 //! |---|---|---|
 //! | `instruction` | [`Instruction`], [`Rel32`], [`SiteAddr`], [`SITE_LEN`], [`TextWord`]: the instructions of a probe's site, the distance of a branch, and the aligned word that holds an instruction. Pure, and on every target: tools read the files of other machines | `poke`, `call`, `probe-runtime` |
 //! | `call_plan` | `call_plan`: from the words of a call site to the one write that switches it, or an error. `Words`, `Wanted`, `Opcode`, `CallPlan`; `Trampolines`, which the plan asks for a function that returns at once. Pure, with its truth table | `call` |
-//! | `cpu` | `BREAKPOINT` and `has_breakpoint`: an instruction's first bytes while the rest of it is being replaced | `word` |
-//! | | `timestamp`, `timestamp_after_writes`, `this_thread`, `is_valgrind` | `word` |
+//! | `cpu` | `BREAKPOINT` and `has_breakpoint`: an instruction's first bytes while the rest of it is being replaced | `protocol`, `word` |
+//! | | `timestamp`, `timestamp_after_writes`, `this_thread`, `is_valgrind` | `protocol`, `word` |
 //! | | `BRANCH_REACH`, `PAGE_SIZE`; `return_at_once`, and `fill_return_page` for a copy of it | `code_pages`, `call`, `os` |
 //! | | `Registers`: where an interrupted thread continues, and the breakpoint that it has executed; `debugger_must_pass_on_sigtrap`, the check that a debugger passes `SIGTRAP` on | `os::trap` |
 //! | | `scan_text` and `fault_addresses`: a read that may fault, and where to continue then | `os::guarded_read` |
@@ -19,7 +19,7 @@
 //! The engine relies on this:
 //! - An instruction has at most eight bytes, and words are little-endian.
 //! - Instruction fetch sees an aligned write of eight bytes as a whole, or the breakpoint's bytes,
-//!   if all patches are [strict](crate::word::WordOptions::strict).
+//!   if all patches are [strict](crate::engine::word::WordOptions::strict).
 //! - The breakpoint's bytes lie in one word. The kernel raises `SIGTRAP` for it.
 //! - membarrier(2) with `PRIVATE_EXPEDITED_SYNC_CORE` discards all that processors have fetched
 //!   ahead.

@@ -25,7 +25,6 @@ use crate::os::fork;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rank {
     /// Open pages.
-    #[cfg(probe_backend = "patched")]
     Text,
     /// A lock of a crate above.
     Inner,

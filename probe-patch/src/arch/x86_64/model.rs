@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use crate::arch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
-use crate::bytes::Bytes;
-use crate::model::{History, LINE, ModelStep, fetched};
+use crate::engine::Bytes;
+use crate::engine::model::{History, LINE, ModelStep, fetched};
 
 /// The effect of five fetched bytes at a call site.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

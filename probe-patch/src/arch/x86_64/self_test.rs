@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use crate::bytes::Bytes;
+use crate::engine::Bytes;
 
 /// The first instruction of both functions, and the one that replaces it.
 pub(crate) const ONE: Bytes = mov(1);

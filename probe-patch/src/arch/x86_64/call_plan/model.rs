@@ -1,4 +1,4 @@
-//! Checks the plans of this module against the [model](crate::model) of instruction fetch:
+//! Checks the plans of this module against the [model](crate::engine::model) of instruction fetch:
 //! any number of switches, without any sync between them.
 
 use std::collections::HashSet;
@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::x86_64::model::{Effect, effect};
 use crate::arch::{SiteAddr, TextWord};
-use crate::bytes::Bytes;
-use crate::error::PatchError;
-use crate::model::{History, LINE, Memory, ModelStep, fetched};
+use crate::engine::Bytes;
+use crate::engine::PatchError;
+use crate::engine::model::{History, LINE, Memory, ModelStep, fetched};
 
 /// Targets of calls. The distances to two of them end in the same three bytes, wherever the site
 /// is. The third one is farther away.
@@ -168,7 +168,7 @@ proptest! {
 fn what_this_module_does_not_do_is_torn() {
     for addr in LINE - 4..LINE {
         let nop = Bytes::from([0x0f, 0x1f, 0x44, 0x00, 0x08]);
-        let writes = crate::model::write(addr, 0, nop);
+        let writes = crate::engine::model::write(addr, 0, nop);
         assert_eq!(writes.len(), 2);
         for writes in [[writes[0], writes[1]], [writes[1], writes[0]]] {
             let history = History::of(addr, call(addr, TARGET), &writes);
@@ -195,7 +195,7 @@ fn a_tail_that_is_refused_would_be_torn() {
         let mut history = History::of(addr, call(addr, TARGET), &[]);
         let refused = switch(&mut history, addr, Wanted::Active(Opcode::Call, FAR)).unwrap_err();
         assert!(matches!(refused, PatchError::Tail { .. }), "{refused}");
-        for step in crate::model::write(addr, 0, call(addr, FAR)) {
+        for step in crate::engine::model::write(addr, 0, call(addr, FAR)) {
             history.push(step);
         }
         let allowed = [Effect::Call(TARGET), Effect::Call(FAR)].into();

@@ -53,7 +53,7 @@ pub enum Wait {
 
 impl Wait {
     /// Returns a stamp for the writes of this thread so far.
-    pub(super) fn stamp(self) -> u64 {
+    pub(crate) fn stamp(self) -> u64 {
         match self {
             // The write was a locked instruction, or a system call: barriers that start after this
             // load find it.
@@ -64,7 +64,7 @@ impl Wait {
 
     /// Returns whether all threads see the writes before the stamp. Runs a barrier rather than
     /// return `false`.
-    pub(super) fn has_passed(self, stamp: u64) -> bool {
+    pub(crate) fn has_passed(self, stamp: u64) -> bool {
         match self {
             Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
             Self::Tmax(Ticks(ticks)) => timestamp().saturating_sub(stamp) >= ticks,
@@ -84,6 +84,23 @@ fn barrier() -> bool {
         OVER.fetch_max(number, Ordering::AcqRel);
     }
     is_over
+}
+
+/// Waits until every thread of the process executes the code that was written before. One system
+/// call, membarrier(2): 0.4 µs alone, 1 to 8 µs with running peers.
+///
+/// If the system denies that call, each running thread is interrupted instead, which is best
+/// effort.
+///
+/// ```
+/// // After patches that did not wait, once for all of them:
+/// probe_patch::synchronize();
+/// ```
+pub fn synchronize() {
+    while !os::heavy_barrier() {
+        // No memory, for a moment.
+        std::thread::yield_now();
+    }
 }
 
 #[cfg(test)]

@@ -23,21 +23,21 @@ use super::plan::Plan;
 use sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Atomics, threads and locks: the standard library's, or the model checker's.
-pub(super) mod sync {
+pub(crate) mod sync {
     #[cfg(not(all(test, loom)))]
-    pub(in crate::word) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(in crate::engine::protocol) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     #[cfg(all(test, loom))]
-    pub(in crate::word) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(in crate::engine::protocol) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     #[cfg(all(test, not(loom)))]
-    pub(in crate::word) use std::{
+    pub(in crate::engine::protocol) use std::{
         sync::{Arc, Mutex},
         thread,
     };
 
     #[cfg(all(test, loom))]
-    pub(in crate::word) use loom::{
+    pub(in crate::engine::protocol) use loom::{
         sync::{Arc, Mutex},
         thread,
     };
@@ -57,7 +57,7 @@ pub(crate) enum Phase {
 
 /// Tells one patch of an entry from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ticket(pub(super) u64);
+pub(crate) struct Ticket(pub(crate) u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
@@ -71,15 +71,15 @@ pub(crate) enum Progress {
 
 /// The word of the state: phase, whether it failed, how many threads have joined, generation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct State(pub(super) u64);
+pub(crate) struct State(pub(crate) u64);
 
 impl State {
-    pub(super) const FAILED: u64 = 1 << 2;
-    pub(super) const JOINED: u64 = 1 << 8;
-    pub(super) const ALL_JOINED: u64 = 0xffff << 8;
-    pub(super) const GENERATION: u64 = 1 << 24;
+    pub(crate) const FAILED: u64 = 1 << 2;
+    pub(crate) const JOINED: u64 = 1 << 8;
+    pub(crate) const ALL_JOINED: u64 = 0xffff << 8;
+    pub(crate) const GENERATION: u64 = 1 << 24;
 
-    pub(super) fn phase(self) -> Phase {
+    pub(crate) fn phase(self) -> Phase {
         match self.0 & 3 {
             0 => Phase::Idle,
             1 => Phase::Locking,
@@ -88,24 +88,24 @@ impl State {
         }
     }
 
-    pub(super) fn with_phase(self, phase: Phase) -> Self {
+    pub(crate) fn with_phase(self, phase: Phase) -> Self {
         Self(self.0 & !3 | phase as u64)
     }
 
-    pub(super) fn is_joined(self) -> bool {
+    pub(crate) fn is_joined(self) -> bool {
         self.0 & Self::ALL_JOINED != 0
     }
 
-    pub(super) fn ticket(self) -> Ticket {
+    pub(crate) fn ticket(self) -> Ticket {
         Ticket(self.0 / Self::GENERATION)
     }
 
     /// Returns the state of the next patch, claimed.
-    pub(super) fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self((self.0 & !Self::FAILED).wrapping_add(Self::GENERATION)).with_phase(Phase::Locking)
     }
 
-    pub(super) fn progress(self, ticket: Ticket) -> Progress {
+    pub(crate) fn progress(self, ticket: Ticket) -> Progress {
         if self.ticket() != ticket {
             // A later patch has begun. Owners ask before that, or do not need the answer.
             Progress::Over { is_whole: true }
@@ -192,7 +192,7 @@ impl Method {
 /// One instruction, by its address. 64 bytes; zeroes are a free entry.
 #[repr(C, align(64))]
 pub(crate) struct WordEntry {
-    pub(super) addr: AtomicUsize,
+    pub(crate) addr: AtomicUsize,
     state: AtomicU64,
     old: AtomicU64,
     new: AtomicU64,
@@ -228,7 +228,7 @@ impl Shape {
 impl WordEntry {
     /// Returns a free entry.
     #[cfg(test)]
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
             addr: AtomicUsize::new(0),
@@ -246,12 +246,12 @@ impl WordEntry {
         State(self.state.load(Ordering::Acquire))
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.state().phase()
     }
 
     /// Returns a value that changes whenever a patch starts or takes a step.
-    pub(super) fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.state().0 & !State::ALL_JOINED
     }
 
@@ -266,14 +266,14 @@ impl WordEntry {
     }
 
     /// Returns whether `thread` has started the patch.
-    pub(super) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
+    pub(crate) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
     }
 
     /// Starts a patch. Afterwards the breakpoint is at the first byte, and any thread may take the
     /// remaining steps.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         plan: &Plan,
         method: Method,
@@ -331,23 +331,23 @@ impl WordEntry {
 
     /// Notes that the breakpoint is written, on the thread of the patch's owner, which was
     /// interrupted between writing the breakpoint and noting that.
-    pub(super) fn note_lock_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
+    pub(crate) fn note_lock_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
         if let Some((method, _)) = self.plan(ticket) {
             self.note_lock(ticket, method, backend);
         }
     }
 
     /// Returns the ticket of the present patch.
-    pub(super) fn ticket(&self) -> Ticket {
+    pub(crate) fn ticket(&self) -> Ticket {
         self.state().ticket()
     }
 
-    pub(super) fn progress(&self, ticket: Ticket) -> Progress {
+    pub(crate) fn progress(&self, ticket: Ticket) -> Progress {
         self.state().progress(ticket)
     }
 
     /// Takes the next step, if its wait has passed.
-    pub(super) fn step(&self, ticket: Ticket, backend: &impl Backend) -> Progress {
+    pub(crate) fn step(&self, ticket: Ticket, backend: &impl Backend) -> Progress {
         if !self.join(ticket) {
             return self.progress(ticket);
         }
@@ -417,7 +417,7 @@ impl WordEntry {
     /// Ends patches under way in the child of a fork, where only this thread runs, and clears the
     /// count of joined threads. If an instruction can't be written now, threads that run into it
     /// end its patch.
-    pub(super) fn finish_in_child(&self, backend: &impl Backend) {
+    pub(crate) fn finish_in_child(&self, backend: &impl Backend) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {
             return;

@@ -6,17 +6,16 @@
 
 use std::io;
 
-use super::backend::{Text, Writable};
-use super::pending::Pending;
-use super::plan::{Plan, is_straddler};
-use super::state_machine::{NotStarted, Phase, WordEntry};
+use super::pending::{Pending, Writable};
 use super::trap;
-use super::wait::Wait;
 use crate::arch::{BREAKPOINT, this_thread};
-use crate::bytes::{Bytes, MAX_LEN};
-use crate::error::PatchError;
+use crate::engine::bytes::{Bytes, MAX_LEN};
+use crate::engine::error::PatchError;
+use crate::engine::poke::{read, write};
+use crate::engine::protocol::{
+    NotStarted, Phase, Plan, Text, Wait, WordEntry, find, find_or_insert, is_straddler,
+};
 use crate::os::cancel::Uncancellable;
-use crate::poke::{read, write};
 use crate::text::TextPolicy;
 
 /// The ways in which instructions are patched.
@@ -198,7 +197,7 @@ impl WordOptions {
             return written.map(|()| Pending::over(addr, expected)).map_err(|_| taken());
         }
         trap::prepare()?;
-        let entry = trap::find_or_insert(addr).ok_or(PatchError::Memory)?;
+        let entry = find_or_insert(addr).ok_or(PatchError::Memory)?;
         match entry.start(&plan, writable.method(self.wait), this_thread(), &Text) {
             Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, writable)),
             Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
@@ -254,7 +253,7 @@ pub unsafe fn replace_each(
 /// # Safety
 /// Its text is mapped.
 pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
-    let entry = trap::find(addr);
+    let entry = find(addr);
     let version = || entry.map(WordEntry::version);
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.

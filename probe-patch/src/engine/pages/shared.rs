@@ -9,12 +9,12 @@ use super::rights::{
     IfUnknown, Known, are_writable, ask, errno_of, parts_with, push, rights_unknown, text_with_same_rights,
 };
 use super::runs::{Epoch, PageRights, Runs};
-use crate::error::TextError;
+use crate::engine::error::TextError;
+use crate::engine::protocol;
 use crate::lifecycle::{AcrossForks, HeldAcrossFork, Rank, Ready};
 use crate::os::cancel::Uncancellable;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
-use crate::word;
 // The model checker's kernel.
 #[cfg(all(test, loom))]
 use super::interleavings::{Maps, protect};
@@ -155,7 +155,7 @@ fn after_fork() {
 /// under way.
 fn in_child() {
     after_fork();
-    word::end_in_child();
+    protocol::end_in_child();
 }
 
 impl Pages {

@@ -1,4 +1,4 @@
-//! The test itself, where sites are patched.
+//! The test of patching on the machine at hand: [`self_test`](crate::self_test()).
 
 // Safety: patches its own functions alone, which no other code calls, and replaces one instruction
 // by another.
@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::{SelfTest, SelfTestError};
 use crate::arch::self_test::{MAX_PADDING, ONE, TWO, aligned, straddling};
-use crate::error::PatchError;
+use crate::engine::PatchError;
+use crate::engine::word::{self, WordOptions, is_straddler};
 use crate::os;
-use crate::word::{self, WordOptions, is_straddler};
+use crate::self_test::{SelfTest, SelfTestError};
 
 type TestedFunction = extern "C" fn() -> u32;
 
 /// Number of toggles while another thread executes the function.
 const TOGGLES: usize = 200;
 
-pub(super) fn run() -> Result<SelfTest, SelfTestError> {
+pub(crate) fn run() -> Result<SelfTest, SelfTestError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = word::traps();

@@ -5,22 +5,19 @@
 //! that no thread finishes. The same holds for a thread that has started the patch itself, and for
 //! one whose signal handler interrupts the patching code.
 
-// Safety: relies on addresses that a thread has just executed, and on zeroed entries being free
-// ones, as `state_machine` says.
+// Safety: relies on addresses that a thread has just executed.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use super::backend::Text;
-use super::state_machine::{Phase, WordEntry};
 use crate::arch::{self, this_thread, timestamp};
-use crate::error::PatchError;
+use crate::engine::error::PatchError;
+use crate::engine::pages::READY;
+use crate::engine::protocol::{Phase, Text, find};
 use crate::os;
 use crate::os::blocking::BlockingThread;
 use crate::os::cancel::Uncancellable;
-use crate::pages::READY;
-use crate::table::{self, Table};
 
 /// Ticks for which a thread spins before it takes the patch's steps itself: about ten microseconds.
 const SPIN_TICKS: u64 = 30_000;
@@ -159,39 +156,6 @@ fn install_handler() -> Result<(), PatchError> {
 
 fn signal(problem: &str) -> PatchError {
     PatchError::Signal { problem: problem.to_owned() }
-}
-
-/// The instructions that are, or were, being replaced through a trap, by address: up to 2^32. An
-/// entry takes 64 bytes, in a table that a signal handler can look into. If an object is unloaded,
-/// its addresses keep their entries, for later code that is patched there.
-static TABLE: Table<WordEntry, { 1 << 10 }, 22> = Table::new();
-
-// SAFETY: an entry consists of atomics, and zeroes are a free entry.
-unsafe impl table::Entry for WordEntry {
-    fn key(&self) -> usize {
-        self.addr.load(Ordering::Acquire)
-    }
-
-    fn take(&self, key: usize) -> Result<(), usize> {
-        self.addr.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire).map(drop)
-    }
-}
-
-pub(super) fn find(addr: usize) -> Option<&'static WordEntry> {
-    TABLE.find(addr)
-}
-
-/// Returns the entry of an address, adding it if needed; `None` when there is no memory.
-pub(super) fn find_or_insert(addr: usize) -> Option<&'static WordEntry> {
-    TABLE.find_or_insert(addr)
-}
-
-/// Ends, in a forked child, the patches that other threads had under way. Only the thread that
-/// forked runs there.
-pub(crate) fn end_in_child() {
-    for entry in TABLE.all() {
-        entry.finish_in_child(&Text);
-    }
 }
 
 /// Handles a breakpoint in the signal handler. Returns `true` when the instruction can be executed

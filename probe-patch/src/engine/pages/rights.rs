@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 
 use super::runs::PageRights;
-use crate::error::TextError;
+use crate::engine::error::TextError;
 use crate::os::cancel::Uncancellable;
 use crate::os::maps::{Mapping, Rights};
 use crate::os::text::page_size;

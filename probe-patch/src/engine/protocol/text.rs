@@ -1,25 +1,21 @@
-//! The real text and the real waits, for the state machine; and how text is kept writable for it.
+//! The real text and the real waits, for the state machine.
 
 // Safety: relies on the starter of a patch to keep its text mapped and writable, and its way
 // through the kernel alive, until the patch is over and every thread that had joined has left.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
-use std::sync::Arc;
 
 use super::plan::Plan;
 use super::state_machine::{Backend, LastStep, Method, NotStarted};
 use super::wait::{Ticks, Wait};
 use crate::arch::{BREAKPOINT, TextWord};
-use crate::error::{PatchError, TextError};
+use crate::engine::poke::{Write, overwrite, read, write, write_beside};
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
-use crate::pages::{OpenText, check_readable};
-use crate::poke::{Write, overwrite, read, write, write_beside};
-use crate::text::TextPolicy;
 
 impl Method {
-    pub(super) fn new(wait: Wait) -> Self {
+    pub(crate) fn new(wait: Wait) -> Self {
         match wait {
             Wait::Barrier => Self::Barrier,
             Wait::Tmax(Ticks(ticks)) => Self::Tmax(ticks),
@@ -44,7 +40,7 @@ impl Method {
 }
 
 /// The text of this process.
-pub(super) struct Text;
+pub(crate) struct Text;
 
 impl Backend for Text {
     fn lock(&self, method: Method, plan: &Plan) -> Result<(), NotStarted> {
@@ -149,51 +145,4 @@ fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
         let _uncancellable = Uncancellable::new();
         Alias::open()?.write(addr, bytes)
     })
-}
-
-/// The way in which an instruction's text is kept writable while it is patched.
-#[derive(Clone)]
-pub enum Writable {
-    /// The caller keeps the text writable.
-    ByCaller,
-    /// A guard keeps the text writable.
-    Open {
-        /// Only ever dropped.
-        _text: Arc<OpenText>,
-    },
-    /// The text stays read-only: the kernel writes.
-    Alias(Arc<Alias>),
-}
-
-impl Writable {
-    pub(super) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
-        let refused = |error| PatchError::Text { addr, error };
-        let bytes = || Ok(addr..addr.checked_add(len).ok_or(refused(TextError::Unmapped { addr }))?);
-        match policy {
-            TextPolicy::Open => Ok(Self::ByCaller),
-            TextPolicy::Sealed => {
-                let open = |text| Self::Open { _text: Arc::new(text) };
-                OpenText::new(bytes()?).map(open).map_err(refused)
-            }
-            TextPolicy::Alias => {
-                check_readable(bytes()?).map_err(refused)?;
-                let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
-                Ok(Self::Alias(Arc::new(alias)))
-            }
-        }
-    }
-
-    /// Returns how a patch is carried out. `self` must outlive the result, which may name its
-    /// alias.
-    pub(super) fn method(&self, wait: Wait) -> Method {
-        match self {
-            Self::ByCaller | Self::Open { .. } => Method::new(wait),
-            Self::Alias(alias) => Method::Alias(Arc::as_ptr(alias).addr()),
-        }
-    }
-
-    /// Returns whether one write can replace a word.
-    pub(super) fn has_whole_words(&self) -> bool {
-        !matches!(self, Self::Alias(_))
-    }
 }

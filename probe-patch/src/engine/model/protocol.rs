@@ -2,8 +2,8 @@
 //! of its steps can be left out.
 
 use super::{BASE, History, LINE, Memory, ModelStep, fetched, fetched_last, write};
-use crate::bytes::Bytes;
-use crate::word::INT3;
+use crate::engine::bytes::Bytes;
+use crate::engine::word::INT3;
 
 /// Returns whether some mix is neither instruction, and does not trap.
 pub(super) fn is_torn(history: &History, addr: usize, complete: &[Bytes], granule: usize) -> bool {

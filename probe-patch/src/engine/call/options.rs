@@ -6,13 +6,13 @@
 
 use super::trampolines::TRAMPOLINES;
 use crate::arch::{CallPlan, Opcode, SiteAddr, Wanted, Words, call_plan, site_range};
-use crate::error::PatchError;
+use crate::engine::error::PatchError;
+use crate::engine::pages::OpenText;
+use crate::engine::pages::check_readable;
+use crate::engine::poke::{poke, read};
+use crate::engine::word::{self, WordOptions};
 use crate::os::cancel::Uncancellable;
-use crate::pages::OpenText;
-use crate::pages::check_readable;
-use crate::poke::{poke, read};
 use crate::text::TextPolicy;
-use crate::word::{self, WordOptions};
 
 /// The ways in which call sites are switched.
 ///
@@ -60,7 +60,7 @@ impl CallOptions {
         self
     }
 
-    /// Sets whether to go through `int3`, as [`word`](crate::word) patches do, instead of one
+    /// Sets whether to go through `int3`, as [`word`](crate::engine::word) patches do, instead of one
     /// write. This is for processors that promise nothing about such a write. It waits for two
     /// barriers, and may fail with [`PatchError::Busy`].
     #[must_use]

@@ -109,9 +109,9 @@ mod trampolines;
 
 pub use options::CallOptions;
 
-use crate::error::PatchError;
+use crate::engine::error::PatchError;
 #[cfg(doc)]
-use crate::{error::TextError, text::TextPolicy};
+use crate::{engine::error::TextError, text::TextPolicy};
 
 /// Makes a site of five bytes a CALL of `target`. Returns whether that took a write: `false` if the
 /// site was that CALL already.

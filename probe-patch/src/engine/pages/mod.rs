@@ -53,7 +53,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 
-use crate::error::TextError;
+use crate::engine::error::TextError;
 use crate::os::text::pages;
 use runs::Epoch;
 use shared::{Locked, lock};

@@ -1,16 +1,19 @@
-//! A patch that is under way.
+//! A patch that is under way, and how its text is kept writable.
 
 // Safety: relies on the caller that started it to keep the text mapped until it is over.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
 use std::hint;
+use std::sync::Arc;
 
-use super::backend::{Text, Writable};
 use super::options::read_instruction;
-use super::state_machine::{Progress, Ticket, WordEntry};
-use crate::bytes::Bytes;
-use crate::error::PatchError;
+use crate::engine::bytes::Bytes;
+use crate::engine::error::{PatchError, TextError};
+use crate::engine::pages::{OpenText, check_readable};
+use crate::engine::protocol::{Method, Progress, Text, Ticket, Wait, WordEntry};
+use crate::os::mem::Alias;
+use crate::text::TextPolicy;
 
 /// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it.
 ///
@@ -131,5 +134,52 @@ impl fmt::Debug for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_over = matches!(self.remaining, Remaining::Nothing { .. });
         f.debug_struct("Pending").field("addr", &self.addr).field("is_over", &is_over).finish_non_exhaustive()
+    }
+}
+
+/// The way in which an instruction's text is kept writable while it is patched.
+#[derive(Clone)]
+pub enum Writable {
+    /// The caller keeps the text writable.
+    ByCaller,
+    /// A guard keeps the text writable.
+    Open {
+        /// Only ever dropped.
+        _text: Arc<OpenText>,
+    },
+    /// The text stays read-only: the kernel writes.
+    Alias(Arc<Alias>),
+}
+
+impl Writable {
+    pub(crate) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
+        let refused = |error| PatchError::Text { addr, error };
+        let bytes = || Ok(addr..addr.checked_add(len).ok_or(refused(TextError::Unmapped { addr }))?);
+        match policy {
+            TextPolicy::Open => Ok(Self::ByCaller),
+            TextPolicy::Sealed => {
+                let open = |text| Self::Open { _text: Arc::new(text) };
+                OpenText::new(bytes()?).map(open).map_err(refused)
+            }
+            TextPolicy::Alias => {
+                check_readable(bytes()?).map_err(refused)?;
+                let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
+                Ok(Self::Alias(Arc::new(alias)))
+            }
+        }
+    }
+
+    /// Returns how a patch is carried out. `self` must outlive the result, which may name its
+    /// alias.
+    pub(crate) fn method(&self, wait: Wait) -> Method {
+        match self {
+            Self::ByCaller | Self::Open { .. } => Method::new(wait),
+            Self::Alias(alias) => Method::Alias(Arc::as_ptr(alias).addr()),
+        }
+    }
+
+    /// Returns whether one write can replace a word.
+    pub(crate) fn has_whole_words(&self) -> bool {
+        !matches!(self, Self::Alias(_))
     }
 }

@@ -4,9 +4,6 @@
 use std::error;
 use std::fmt;
 
-#[cfg(probe_backend = "patched")]
-mod patched;
-
 /// The result of a successful [`self_test`].
 ///
 /// ```
@@ -48,7 +45,7 @@ pub struct SelfTest {
 /// ```
 pub fn self_test() -> Result<SelfTest, SelfTestError> {
     #[cfg(probe_backend = "patched")]
-    return patched::run();
+    return crate::engine::self_test::run();
     #[cfg(not(probe_backend = "patched"))]
     Ok(SelfTest::default())
 }

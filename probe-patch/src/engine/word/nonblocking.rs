@@ -10,12 +10,12 @@
 
 use std::ops::Range;
 
-use crate::bytes::Bytes;
+use crate::engine::bytes::Bytes;
+use crate::engine::pages::{NotNow, READY, WritableRuns, write_now};
+use crate::engine::poke;
+use crate::engine::word::{Plan, Write};
 use crate::os::text::pages;
-use crate::pages::{NotNow, READY, WritableRuns, write_now};
-use crate::poke;
 use crate::text::TextPolicy;
-use crate::word::{Plan, Write};
 
 /// Replaces an instruction of loaded text that lies in one aligned word.
 ///

@@ -5,8 +5,8 @@ use proptest::sample::Index;
 
 use super::protocol::is_torn;
 use super::{BASE, History, LINE, Memory, ModelStep, fetched, fetched_last};
-use crate::bytes::Bytes;
-use crate::word::{self, INT3, Plan, is_straddler};
+use crate::engine::bytes::Bytes;
+use crate::engine::word::{self, INT3, Plan, is_straddler};
 
 /// Carries out the steps of a plan. Each write must find the expected bytes.
 fn carry_out(history: &mut History, plan: &Plan, strict: bool) {

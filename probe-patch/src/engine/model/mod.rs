@@ -25,7 +25,7 @@ mod word;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::bytes::Bytes;
+use crate::engine::bytes::Bytes;
 
 /// The first address of the model's memory: the start of a page.
 pub(crate) const BASE: usize = 0x7000_0000;

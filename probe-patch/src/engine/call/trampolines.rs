@@ -28,7 +28,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::arch::{SiteAddr, Trampolines, fill_return_page, reaches, return_at_once, site_range};
-use crate::code_pages;
+use crate::engine::code_pages;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
 use crate::os::text::page_size;

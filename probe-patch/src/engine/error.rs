@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-use crate::bytes::Bytes;
+use crate::engine::bytes::Bytes;
 
 /// Why an instruction was not patched.
 ///

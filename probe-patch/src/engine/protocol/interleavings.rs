@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::state_machine::sync::{Arc, Mutex, thread};
 use super::state_machine::{Backend, LastStep, Method, NotStarted, Phase, Progress, Ticket, WordEntry};
 use crate::arch::INT3;
-use crate::bytes::Bytes;
+use crate::engine::bytes::Bytes;
 
 const OLD: [u8; 2] = [1, 1];
 const NEW: [u8; 2] = [2, 2];

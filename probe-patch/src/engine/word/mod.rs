@@ -147,30 +147,20 @@
 // Safety: this module's two functions hand on what their callers promise.
 #![expect(unsafe_code, reason = "see above")]
 
-pub(crate) mod backend;
 pub(crate) mod nonblocking;
 pub(crate) mod options;
-mod pending;
-mod plan;
-mod state_machine;
+pub(crate) mod pending;
 pub(crate) mod trap;
-mod wait;
-
-#[cfg(test)]
-mod interleavings;
 
 pub use crate::arch::INT3;
-pub use crate::poke::Write;
+pub use crate::engine::poke::Write;
+pub use crate::engine::protocol::{Plan, Step, Ticks, Wait, is_straddler};
 pub use options::WordOptions;
 pub use pending::Pending;
-pub use plan::{Plan, Step, is_straddler};
 pub use trap::traps;
-pub use wait::{Ticks, Wait};
 
-pub(crate) use trap::end_in_child;
-
-use crate::bytes::Bytes;
-use crate::error::PatchError;
+use crate::engine::bytes::Bytes;
+use crate::engine::error::PatchError;
 
 /// Replaces the instruction at `addr` by `value`, an instruction of the same length, and returns
 /// when the write is done. Other threads execute the new instruction soon afterwards;

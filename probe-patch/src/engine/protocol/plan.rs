@@ -1,8 +1,8 @@
 //! Plans the writes of a patch, and their order. Pure: numbers in, numbers out.
 
 use crate::arch::BREAKPOINT;
-use crate::bytes::{Bytes, MAX_LEN, mask};
-use crate::poke::Write;
+use crate::engine::bytes::{Bytes, MAX_LEN, mask};
+use crate::engine::poke::Write;
 
 /// The bytes of a number that the breakpoint takes the place of.
 const BREAKPOINT_MASK: u64 = mask(BREAKPOINT.len());
@@ -84,7 +84,7 @@ impl Plan {
 
     /// Returns the lowest `len` bytes of a number; `None` for a length that no patched instruction
     /// has.
-    pub(super) fn bytes(number: u64, len: usize) -> Option<Bytes> {
+    pub(crate) fn bytes(number: u64, len: usize) -> Option<Bytes> {
         (1..=MAX_LEN).contains(&len).then(|| Bytes::from_number(number, len))
     }
 
