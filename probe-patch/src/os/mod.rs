@@ -10,6 +10,18 @@
 //!   `maps::Maps`, `mem::Alias`, `trap`; `blocking` and `tracer`, which find obstacles to a trap;
 //!   `objects`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
 //!   serialising instruction.
+//!
+//! # Signal handlers
+//! The handlers of this crate call these, which take neither a lock nor heap, and keep `errno`:
+//! `ChainedHandler::pass_on`, `mem::Alias::{open, read, write}`, `heavy_barrier`, `Uncancellable`,
+//! `memory` and `thread`. Each makes system calls by number, or calls a function that may be called
+//! in a handler: `sigaction`, `pthread_sigmask`, `pthread_setcancelstate`, `raise`, `fstat`,
+//! `getpid`, `mmap`.
+//!
+//! System calls are made by number where a program may have replaced the C library's function by
+//! one with a probe in it. `rustix` does not promise that: with its feature `use-libc`, which any
+//! crate of a program can turn on, it calls those functions. It lacks half of the calls, too
+//! (`rt_sigaction`, `rt_sigprocmask`, `tgkill`, `process_vm_readv`).
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), any(not(miri), probe_in_place)))]
 pub mod chained_handler;

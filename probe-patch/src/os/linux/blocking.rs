@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::tracer::comm;
+use super::tracer::{blocked_signals, comm};
 use super::trap::{Action, action};
 use crate::os::thread::id;
 
@@ -170,7 +170,7 @@ impl Suspect {
     /// longer so if its creation has finished since the last reading, or if it has ended.
     fn has_own_mask(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.thread));
-        status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))
+        status.is_ok_and(|status| blocked_signals(&status).is_some_and(is_own_mask))
     }
 
     fn name(&self) -> BlockingThread {
@@ -241,12 +241,6 @@ impl Fields {
         let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
         Some(Self { stat: found, blocked: number(32)?, is_kernels, is_exiting })
     }
-}
-
-/// Returns the set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
-fn mask(status: &str) -> Option<u64> {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
-    u64::from_str_radix(mask.trim(), 16).ok()
 }
 
 /// Returns whether a mask blocks `SIGTRAP`, and neither of the C library's own signals. Pure.
@@ -348,10 +342,10 @@ mod tests {
     #[test]
     fn a_mask_is_read_from_a_status() {
         let status = |mask: &str| format!("Name:\tx\nSigPnd:\tffffffffffffffff\nSigBlk:\t{mask}\n");
-        assert_eq!(mask(&status("0000000000000010")), Some(SIGTRAP_BIT));
-        assert_eq!(mask(&status("fffffffe7ffbfeff")).unwrap() & LIBC_SIGNALS, 0);
-        assert_eq!(mask(&status("fffffffffffbfeff")).unwrap() & LIBC_SIGNALS, LIBC_SIGNALS);
-        assert_eq!((mask(&status("?")), mask("")), (None, None));
+        assert_eq!(blocked_signals(&status("0000000000000010")), Some(SIGTRAP_BIT));
+        assert_eq!(blocked_signals(&status("fffffffe7ffbfeff")).unwrap() & LIBC_SIGNALS, 0);
+        assert_eq!(blocked_signals(&status("fffffffffffbfeff")).unwrap() & LIBC_SIGNALS, LIBC_SIGNALS);
+        assert_eq!((blocked_signals(&status("?")), blocked_signals("")), (None, None));
     }
 
     #[test]
@@ -397,7 +391,7 @@ mod tests {
         #[test]
         fn never_panics(text: Vec<u8>) {
             let _ = blocking(&text);
-            let _ = mask(&String::from_utf8_lossy(&text));
+            let _ = blocked_signals(&String::from_utf8_lossy(&text));
         }
     }
 }

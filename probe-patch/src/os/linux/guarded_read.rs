@@ -27,6 +27,7 @@ use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use super::tracer::{blocked_signals, status_field};
 use super::trap::action;
 use crate::arch::{Registers, fault_addresses, scan_text};
 use crate::os::chained_handler::ChainedHandler;
@@ -68,7 +69,9 @@ pub fn look() {
     let are_ours = is_ours(&SEGV, libc::SIGSEGV) && is_ours(&BUS, libc::SIGBUS);
     let way = if are_ours && ARE_UNBLOCKED.load(Ordering::Relaxed) {
         ReadMethod::Fault
-    } else if fs::read_to_string("/proc/self/status").is_ok_and(|it| field(&it, "Seccomp:") == Some("0")) {
+    } else if fs::read_to_string("/proc/self/status")
+        .is_ok_and(|it| status_field(&it, "Seccomp:") == Some("0"))
+    {
         ReadMethod::Kernel
     } else {
         ReadMethod::None
@@ -82,14 +85,9 @@ fn are_unblocked() -> io::Result<bool> {
     for task in fs::read_dir("/proc/self/task")? {
         // A thread that has ended meanwhile has no file.
         let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
-        let mask = field(&status, "SigBlk:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-        are_unblocked &= mask.is_some_and(|mask| mask & SIGNALS == 0);
+        are_unblocked &= blocked_signals(&status).is_some_and(|mask| mask & SIGNALS == 0);
     }
     Ok(are_unblocked)
-}
-
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// Returns the number of bytes before the first NUL, at most `most`; `None` if one of these bytes
@@ -239,8 +237,8 @@ mod tests {
         let (lost, len) = (way(), text_len(8, 10));
         // SAFETY: the action of before.
         unsafe { libc::sigaction(libc::SIGSEGV, &raw const before, ptr::null_mut()) };
-        let is_filtered =
-            fs::read_to_string("/proc/self/status").is_ok_and(|it| field(&it, "Seccomp:") != Some("0"));
+        let is_filtered = fs::read_to_string("/proc/self/status")
+            .is_ok_and(|it| status_field(&it, "Seccomp:") != Some("0"));
         assert_eq!(
             (lost, len),
             (if is_filtered { ReadMethod::None } else { ReadMethod::Kernel } as u8, None)
@@ -261,7 +259,7 @@ mod tests {
                     libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const signals, none, 8)
                 };
                 let own = fs::read_to_string("/proc/thread-self/status").unwrap();
-                (are_unblocked().unwrap(), field(&own, "SigBlk:").map(str::to_owned))
+                (are_unblocked().unwrap(), status_field(&own, "SigBlk:").map(str::to_owned))
             })
         });
         let [blocked, unblocked] = found.join().unwrap();

@@ -26,8 +26,17 @@ pub(super) fn comm(folder: &str) -> String {
 
 /// Returns the tracer in a `status` file, see `proc_pid_status(5)`. Pure.
 fn tracer_of(status: &str) -> Option<u32> {
-    let process = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    process.trim().parse().ok().filter(|process| *process != 0)
+    status_field(status, "TracerPid:")?.parse().ok().filter(|process| *process != 0)
+}
+
+/// Returns a field of a `status` file. Pure.
+pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Returns the set of blocked signals in a `status` file. Pure.
+pub(super) fn blocked_signals(status: &str) -> Option<u64> {
+    u64::from_str_radix(status_field(status, "SigBlk:")?, 16).ok()
 }
 
 #[cfg(test)]
