@@ -75,7 +75,7 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         (0..SEGMENTS).map_while(|number| self.segment(number)).find_map(|entries| place(entries, key))
     }
 
-    /// Maps memory, as far as there is some, for twice as many keys.
+    /// Maps memory for twice this number of keys, or for fewer if memory is short.
     pub fn keep_room(&'static self, keys: usize) {
         let mut room = 0;
         for number in 0..SEGMENTS {

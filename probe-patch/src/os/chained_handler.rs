@@ -59,7 +59,8 @@ impl ChainedHandler {
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         let mut replaced = MaybeUninit::uninit();
         // No signal interrupts the handler, but a patch's trap, which would kill the process.
-        // SAFETY: whole actions, a mask, and a place; see `new`.
+        // SAFETY: `ours` is initialised, `replaced` is a valid out-pointer, and the handler is
+        // async-signal-safe (see `new`).
         let result = unsafe {
             libc::sigfillset(&raw mut ours.sa_mask);
             if self.signal != libc::SIGTRAP {
@@ -151,8 +152,8 @@ impl ChainedHandler {
     /// interrupted code, the handler's own one, and its signal.
     fn mask(&self, previous: &libc::sigaction, context: *const libc::ucontext_t) -> libc::sigset_t {
         let mut mask = previous.sa_mask;
-        // SAFETY: a whole mask, whose first word has the signals, and the kernel's own structure,
-        // which is valid while the handler runs, and may have no more than that word.
+        // SAFETY: `mask` is initialised, and its first word has the signals. The context is the
+        // kernel's own, valid while the handler runs; it may have no more than that word.
         unsafe {
             if previous.sa_flags & libc::SA_NODEFER == 0 {
                 libc::sigaddset(&raw mut mask, self.signal);
@@ -171,7 +172,7 @@ impl ChainedHandler {
         }
         let mask = self.mask(previous, context.cast());
         let mut before = MaybeUninit::uninit();
-        // SAFETY: whole masks; this call is async-signal-safe.
+        // SAFETY: `mask` is initialised, `before` is a valid out-pointer; async-signal-safe.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, before.as_mut_ptr()) };
         if previous.sa_flags & libc::SA_SIGINFO != 0 {
             // SAFETY: the code that installed it with SA_SIGINFO gave such a function.

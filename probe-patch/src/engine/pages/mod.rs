@@ -96,7 +96,7 @@ pub use shared::{READY, ReentrancyHooks, set_reentrancy_hooks};
 /// let at = patched as fn() as usize;
 /// let text = OpenText::new(at..at + 5)?;
 /// assert!(text.pages().contains(&at));
-/// // Here the five bytes can be written, under a protocol that suits those who execute them.
+/// // Here the five bytes can be written, under a protocol that suits the threads that execute them.
 /// text.close()?;
 ///
 /// assert_eq!(OpenText::new(8..9).unwrap_err(), TextError::Unmapped { addr: 8 });

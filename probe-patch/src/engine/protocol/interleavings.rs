@@ -118,7 +118,7 @@ fn check(test: impl Fn(Arc<(WordEntry, World)>) + Sync + Send + 'static) {
     check_with(2, test);
 }
 
-/// Tries up to so many switches away from a thread that could go on.
+/// Tries up to this number of switches away from a thread that could continue.
 #[cfg(loom)]
 fn check_with(switches: usize, test: impl Fn(Arc<(WordEntry, World)>) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();

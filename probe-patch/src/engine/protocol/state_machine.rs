@@ -163,7 +163,7 @@ pub(crate) enum NotStarted {
 pub(crate) enum Method {
     /// Waits by barriers.
     Barrier,
-    /// Waits for so many ticks.
+    /// Waits for this number of ticks.
     Tmax(u64),
     /// Waits by barriers, and writes through the kernel: the address of its
     /// [`Alias`](crate::os::mem::Alias).

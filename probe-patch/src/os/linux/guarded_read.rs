@@ -1,8 +1,9 @@
-//! The length of a text that may not be readable: a pointer of the program that is none.
+//! The length of a text that may not be readable: the program may pass a pointer that leads
+//! nowhere.
 //!
 //! | at the latest look | texts are read by |
 //! |---|---|
-//! | the handlers of `SIGSEGV` and `SIGBUS` get the signals, and no thread blocked these | an instruction that may fault; the handler goes on behind the loop |
+//! | the handlers of `SIGSEGV` and `SIGBUS` get the signals, and no thread blocked these | an instruction that may fault; the handler lets the thread continue behind the loop |
 //! | they do not, and the process has no filter of system calls | `process_vm_readv(2)` of this process |
 //! | otherwise | nothing: they count as unreadable |
 //!
@@ -102,8 +103,8 @@ pub fn text_len(start: usize, most: usize) -> Option<usize> {
     }
 }
 
-/// Returns whether these bytes can be read, as far as it matters: `true` without a look before the
-/// first [`prepare`], when all texts are those of Rust.
+/// Returns whether these bytes can be read. Before the first [`prepare`], all texts are those of
+/// Rust, and the answer is `true` without a look.
 pub fn is_readable(start: usize, len: usize) -> bool {
     let Some(end) = start.checked_add(len) else { return false };
     if len == 0 || !IS_INSTALLED.load(Ordering::Acquire) {
@@ -253,7 +254,7 @@ mod tests {
         let found = std::thread::spawn(|| {
             let signals = 1_u64 << (libc::SIGSEGV - 1);
             [libc::SIG_BLOCK, libc::SIG_UNBLOCK].map(|how| {
-                // SAFETY: a whole mask, for this thread.
+                // SAFETY: an initialised mask, for this thread.
                 unsafe {
                     let none = ptr::null_mut::<u64>();
                     libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const signals, none, 8)
