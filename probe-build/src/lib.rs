@@ -127,7 +127,6 @@ mod outcome;
 mod plain;
 mod report;
 mod sites;
-mod text;
 mod unit;
 
 use std::path::PathBuf;

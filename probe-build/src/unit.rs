@@ -17,7 +17,6 @@ use crate::console::Console;
 use crate::dialect::Dialect;
 use crate::filter::Filter;
 use crate::flags;
-use crate::text;
 use crate::{Error, FileReport, Outcome, PlainReason, Sites};
 
 /// One file to compile.
@@ -82,7 +81,7 @@ impl Workshop {
             Err(message) => return Ok(Err(PlainReason::Assembly(message))),
         };
         let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
-        let Some(source) = text::decode(source) else {
+        let Some(source) = asm::decode(source) else {
             return Ok(Err(PlainReason::Unplaced(
                 "the assembly has characters of Unicode's private use".to_owned(),
             )));
@@ -98,7 +97,7 @@ impl Workshop {
                 let mut again =
                     self.to_assembly(dialect.family, Sites::None, &unit.source, &files.without_hooks);
                 run(&mut again).ok()?;
-                text::decode(fs::read(&files.without_hooks).ok()?)
+                asm::decode(fs::read(&files.without_hooks).ok()?)
             },
         };
         let quoted = asm::quoted(&source);
@@ -108,7 +107,7 @@ impl Workshop {
         };
         drop(quoted);
         drop(source);
-        fs::write(&files.placed, text::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
+        fs::write(&files.placed, asm::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
         // Warnings of a successful assembler about the compiler's own text are dropped: cc alone
         // would not have shown them.

@@ -4,8 +4,9 @@
 //! they are removed together with the `.debug_*` sections, so that the object is the same as
 //! without `-g1`.
 
-use super::emit::Edits;
+use super::directive::{is_data, is_debug};
 use super::line::{Line, Statement};
+use super::output::Edits;
 use super::section::Sections;
 use std::collections::HashMap;
 
@@ -141,21 +142,4 @@ pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edi
             _ => {}
         }
     }
-}
-
-pub(super) fn is_debug(section: &str) -> bool {
-    section.starts_with(".debug_") && !section.starts_with(".debug_gdb_scripts")
-}
-
-/// Directives that emit data.
-const DATA: [&str; 28] = [
-    ".byte", ".2byte", ".4byte", ".8byte", ".octa", ".value", ".short", ".hword", ".word", ".int", ".long",
-    ".quad", ".ascii", ".asciz", ".string", ".uleb128", ".sleb128", ".zero", ".skip", ".space", ".fill",
-    ".align", ".balign", ".p2align", ".float", ".double", ".single", ".tfloat",
-];
-
-/// Returns whether a directive puts bytes into the section, or aligns it. The other directives in a
-/// debug section concern symbols, or come from the end of the file, and stay.
-pub(super) fn is_data(directive: &str) -> bool {
-    DATA.contains(&directive)
 }

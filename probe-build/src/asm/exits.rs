@@ -1,10 +1,10 @@
 //! Finds a function's entry and exits.
 
-use super::debug::is_data;
-use super::directives::{is_alignment, is_harmless};
+use super::directive::{is_alignment, is_data, is_harmless};
 use super::function::{Extent, Extents};
 use super::inline;
-use super::line::{Instruction, Line, Statement, unquoted};
+use super::instruction::{RETURN_THUNK, is_tail_call, is_thunk, is_trap, opposite, pattern};
+use super::line::{Instruction, Line, Statement, symbolic, unquoted};
 use super::name::whole_of;
 use super::section::Sections;
 use crate::outcome::{Cause, Reason};
@@ -87,17 +87,6 @@ pub(super) fn find(
         return Err(reason((Cause::Unannounced, first.label)));
     }
     Ok(found)
-}
-
-/// The thunk that returns for its caller (`-mfunction-return=thunk`).
-pub(super) const RETURN_THUNK: &str = "__x86_return_thunk";
-
-/// Returns whether a symbol is a thunk of the compiler, which returns or jumps on behalf of other
-/// functions.
-pub(super) fn is_thunk(symbol: &str) -> bool {
-    ["__x86_indirect_", RETURN_THUNK, "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
-        .iter()
-        .any(|prefix| symbol.starts_with(prefix))
 }
 
 /// A function, during the pass over its lines.
@@ -281,7 +270,7 @@ impl ScannedFunction<'_, '_> {
     fn is_function(&self, target: &str) -> bool {
         let target = target.strip_suffix("@PLT").unwrap_or(target);
         let quoted = target.starts_with('"');
-        let plain = quoted || (!target.is_empty() && target.chars().all(super::line::symbolic));
+        let plain = quoted || (!target.is_empty() && target.chars().all(symbolic));
         let symbol = self.extents.resolve(unquoted(target));
         plain
             && (!symbol.starts_with(".L") || symbol.ends_with("$local"))
@@ -306,9 +295,77 @@ impl ScannedFunction<'_, '_> {
     }
 }
 
-/// Returns whether the compiler's comment marks an instruction as a tail call.
-pub(super) fn is_tail_call(comment: &str) -> bool {
-    comment.contains("TAILCALL") || pattern(comment).is_some_and(|name| name.starts_with("*sibcall"))
+impl ScannedFunction<'_, '_> {
+    /// Returns the line before which the entry's site goes. It is after the label, the start of the
+    /// unwind table, the first `.loc` (so that the site has the function's line) and `endbr64`, and
+    /// before any label that is a jump target.
+    pub(super) fn entry(&self) -> Result<usize, (Cause, usize)> {
+        let part = &self.extents.parts[self.extent.parts[0]];
+        let (mut after, mut places) = (part.label, 0);
+        for (index, &at) in part.lines.iter().enumerate() {
+            let line = &self.lines[at];
+            if !line.labels.iter().all(|label| self.heads(label)) {
+                break;
+            }
+            match &line.statement {
+                Statement::Empty if line.labels.is_empty() => {}
+                Statement::Empty
+                | Statement::Directive {
+                    name: ".cfi_startproc" | ".cfi_personality" | ".cfi_lsda", ..
+                } => after = at,
+                Statement::Directive { name: ".loc", .. } => {
+                    places += 1;
+                    if places == 1 {
+                        after = at;
+                    }
+                }
+                Statement::Directive { .. } if self.is_signature(&part.lines, index) => after = at,
+                Statement::Directive { name, .. } if is_data(name) && !is_alignment(name) => {
+                    return Err((Cause::Directive((*name).to_owned()), at));
+                }
+                Statement::Directive { name, .. } if is_alignment(name) => break,
+                Statement::Directive { .. } => {}
+                Statement::Instruction(it) if it.mnemonic == "endbr64" && index > 0 => {
+                    after = at;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        Ok(after + 1)
+    }
+
+    /// Returns whether a line belongs to the eight bytes that clang's `-fsanitize=function` checks
+    /// before an indirect call: a jump over them, and a number.
+    pub(super) fn is_signature(&self, part: &[usize], index: usize) -> bool {
+        let long = |at: usize| match self.lines[at].statement {
+            Statement::Directive { name: ".long", arguments } => Some(arguments),
+            _ => None,
+        };
+        let jump = |index: usize| part.get(index).and_then(|at| long(*at)) == Some("846595819");
+        let first = |index: usize| {
+            part[..index].iter().all(|at| {
+                matches!(self.lines[*at].statement, Statement::Empty | Statement::Directive { .. })
+                    && long(*at).is_none()
+            })
+        };
+        match index.checked_sub(1) {
+            _ if jump(index) => first(index),
+            Some(before) => {
+                part.get(index).is_some_and(|at| long(*at).is_some()) && jump(before) && first(before)
+            }
+            None => false,
+        }
+    }
+
+    /// Returns whether a label is the function's start, rather than a loop's head there.
+    pub(super) fn heads(&self, label: &str) -> bool {
+        let part = &self.extents.parts[self.extent.parts[0]];
+        label == part.symbol
+            || [".LFB", ".LVL", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
+            || label.ends_with("$local")
+            || !label.starts_with('.')
+    }
 }
 
 fn jump(it: &Instruction<'_>) -> Cause {
@@ -335,15 +392,6 @@ fn called(it: &Instruction<'_>) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Returns whether an instruction is permanently invalid: `ud2`, or `ud1`, which ends clang's
-/// checks of undefined behaviour and names the check.
-pub(super) fn is_trap(mnemonic: &str) -> bool {
-    matches!(
-        mnemonic,
-        "ud0" | "ud1" | "ud2" | "ud0l" | "ud1l" | "ud0q" | "ud1q" | "ud0w" | "ud1w" | "ud2a" | "ud2b"
-    )
-}
-
 /// Returns whether the operand lies at a negative offset from the stack pointer.
 fn below_stack_pointer(target: &str) -> bool {
     target.contains("(%rsp") && target.trim_start_matches('*').trim_start().starts_with('-')
@@ -353,38 +401,4 @@ fn is_special(mnemonic: &str) -> bool {
     ["iret", "lret", "sysret", "sysexit", "uiret", "ljmp", "lcall", "retf", "retw", "retl", "rsm", "eret"]
         .iter()
         .any(|it| mnemonic.starts_with(it))
-}
-
-/// Returns the name of the instruction's pattern. gcc prints it after its cost
-/// (`[c=4 l=2]  *tablejump_1`), older versions before its length (`*tablejump_1  [length = 2]`).
-fn pattern(comment: &str) -> Option<&str> {
-    let name = if let Some((_, rest)) = comment.split_once("[c=") {
-        rest.split_once(']')?.1.split_whitespace().next()?
-    } else {
-        comment.split_once("[length =")?.0.split_whitespace().next_back()?
-    };
-    Some(name.split('/').next().unwrap_or(name))
-}
-
-/// Returns the jump with the opposite condition.
-pub(super) fn opposite(mnemonic: &str) -> Option<&'static str> {
-    Some(match mnemonic {
-        "ja" | "jnbe" => "jbe",
-        "jae" | "jnb" | "jnc" => "jb",
-        "jb" | "jnae" | "jc" => "jae",
-        "jbe" | "jna" => "ja",
-        "je" | "jz" => "jne",
-        "jne" | "jnz" => "je",
-        "jg" | "jnle" => "jle",
-        "jge" | "jnl" => "jl",
-        "jl" | "jnge" => "jge",
-        "jle" | "jng" => "jg",
-        "jo" => "jno",
-        "jno" => "jo",
-        "js" => "jns",
-        "jns" => "js",
-        "jp" | "jpe" => "jnp",
-        "jnp" | "jpo" => "jp",
-        _ => return None,
-    })
 }

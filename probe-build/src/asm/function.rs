@@ -14,10 +14,8 @@
 //! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has
 //! its own open part.
 
-use super::debug::is_data;
-use super::directives::is_alignment;
-use super::exits;
-use super::hooks;
+use super::directive::{is_alignment, is_data};
+use super::instruction::{HOOK, is_tail_call};
 use super::line::{Line, Statement, operands, unquoted};
 use super::name::whole_of;
 use super::section::{Section, Sections};
@@ -93,7 +91,7 @@ impl<'a> Extents<'a> {
     /// Inline assembly and calls of hooks may produce no bytes.
     pub(super) fn begin_at(&self, parts: &[usize], line: usize, lines: &[Line<'_>]) -> bool {
         let makes_bytes = |at: &&usize| match &lines[**at].statement {
-            Statement::Instruction(it) => it.operands.iter().all(|operand| !operand.contains(hooks::HOOK)),
+            Statement::Instruction(it) => it.operands.iter().all(|operand| !operand.contains(HOOK)),
             Statement::Directive { name, .. } => is_data(name) && !is_alignment(name),
             _ => false,
         };
@@ -143,7 +141,7 @@ impl<'a> SymbolTable<'a> {
             match &line.statement {
                 Statement::Directive { name, arguments } => all.directive(name, arguments),
                 Statement::Instruction(it)
-                    if it.mnemonic.starts_with("call") || exits::is_tail_call(line.comment) =>
+                    if it.mnemonic.starts_with("call") || is_tail_call(line.comment) =>
                 {
                     let target = it.operands.first().map_or("", |target| target.trim_end_matches("@PLT"));
                     if whole_of(target).is_some() {

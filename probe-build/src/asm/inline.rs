@@ -1,12 +1,17 @@
-//! Checks whether a function's inline assembly is safe for the rest of the function.
+//! Assembly that the user wrote.
 //!
-//! It is if control enters at its top and leaves at its bottom or to labels of the function, and if
-//! it leaves the state of the assembler unchanged for the following lines.
+//! A function's inline assembly is safe for the rest of the function if control enters at its top
+//! and leaves at its bottom or to labels of the function, and if it leaves the state of the
+//! assembler unchanged for the following lines.
+//!
+//! Functions that are written in assembly, in a file's `asm("…")`, are named and left alone. Such a
+//! function may use an unknown convention: it may return flags, or expect a register to survive.
 
-use super::debug::is_data;
-use super::line::{Line, OPEN_COMMENT, PREFIXES, operands};
+use super::directive::is_data;
+use super::line::{Line, PREFIXES, Statement, operands, statements, symbolic, unquoted};
 use super::section;
 use crate::outcome::Cause;
+use std::collections::HashSet;
 
 /// Checks the lines between `#APP` and `#NO_APP`. `home` holds the arguments of the function's
 /// `.section`: clang prints `.pushsection` and `.popsection` as a switch there and back.
@@ -101,49 +106,13 @@ fn is_local(target: &str) -> bool {
 
 fn after_labels(mut statement: &str) -> &str {
     while let Some((label, rest)) = statement.split_once(':') {
-        let plain = !label.trim().is_empty() && label.trim().chars().all(super::line::symbolic);
+        let plain = !label.trim().is_empty() && label.trim().chars().all(symbolic);
         if !plain {
             break;
         }
         statement = rest.trim();
     }
     statement.trim()
-}
-
-/// Returns the statements of a line of inline assembly, without comments.
-pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
-    let text = text.trim();
-    if text.starts_with("//") || text.starts_with('/') {
-        return Err(Cause::InlineAssembly("/".into()));
-    }
-    let (mut all, mut quoted, mut escaped, mut start) = (Vec::new(), false, false, 0);
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            b'/' if bytes.get(at + 1) == Some(&b'*') => {
-                return Err(Cause::InlineAssembly(OPEN_COMMENT.into()));
-            }
-            b'\'' => return Err(Cause::InlineAssembly("'".into())),
-            b'#' => {
-                all.push(text[start..at].trim());
-                return Ok(all);
-            }
-            b';' => {
-                all.push(text[start..at].trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if quoted {
-        return Err(Cause::InlineAssembly("a string without an end".into()));
-    }
-    all.push(text[start..].trim());
-    Ok(all)
 }
 
 /// Returns whether inline assembly leaves the assembler in Intel syntax, in 16- or 32-bit code, or
@@ -163,6 +132,65 @@ pub(super) fn changes_the_language<'a>(lines: impl Iterator<Item = &'a Line<'a>>
         }
     }
     if intel { Some("Intel syntax") } else { other }
+}
+
+/// A function that is written in assembly.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Written<'a> {
+    pub symbol: &'a str,
+    /// The line of its label, from 0.
+    pub label: usize,
+    pub instructions: usize,
+}
+
+/// Returns the functions of a file's inline assembly: labels that a `.type` declares as functions.
+pub(super) fn functions<'a>(lines: &[Line<'a>]) -> Vec<Written<'a>> {
+    let inline = || lines.iter().enumerate().filter(|(_, line)| line.statement == Statement::Inline);
+    let mut types = HashSet::new();
+    for (_, line) in inline() {
+        for statement in named_statements(line.text) {
+            if let Some([symbol, kind]) = statement.strip_prefix(".type").map(operands).as_deref()
+                && matches!(kind.trim_start_matches(['@', '%', '#']), "function" | "STT_FUNC")
+            {
+                types.insert(unquoted(symbol));
+            }
+        }
+    }
+    if types.is_empty() {
+        return Vec::new();
+    }
+    let mut functions: Vec<Written<'a>> = Vec::new();
+    let mut is_open = false;
+    for (at, line) in lines.iter().enumerate() {
+        if line.statement != Statement::Inline {
+            is_open = false;
+            continue;
+        }
+        for mut statement in named_statements(line.text) {
+            while let Some((label, rest)) = statement.split_once(':')
+                && !label.contains(char::is_whitespace)
+            {
+                statement = rest.trim_start();
+                let symbol = unquoted(label);
+                if types.remove(symbol) {
+                    is_open = true;
+                    functions.push(Written { symbol, label: at, instructions: 0 });
+                }
+            }
+            is_open &= !statement.starts_with(".size");
+            let is_instruction = is_open && statement.starts_with(|c: char| c.is_ascii_alphabetic());
+            if let Some(last) = functions.last_mut().filter(|_| is_instruction) {
+                last.instructions += 1;
+            }
+        }
+    }
+    functions
+}
+
+/// Splits a text into statements, as far as names are concerned.
+fn named_statements(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split('#').next().unwrap_or(text);
+    code.split(';').map(str::trim).filter(|statement| !statement.is_empty())
 }
 
 #[cfg(test)]
@@ -222,5 +250,26 @@ mod tests {
         ] {
             assert!(judge_text(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_labels_with_a_function_type_are_functions() {
+        let text = "\
+#APP
+.type a, @function; .type b,%function
+.type d,@object
+a: btq $0,%rdi; ret # isodd:
+.size a, .-a
+ nop
+b: x:
+ ret
+d: .long 3
+#NO_APP
+a:
+";
+        let [a, b] = &functions(&lines(text))[..] else { panic!("two functions") };
+        assert_eq!(a, &Written { symbol: "a", label: 3, instructions: 2 });
+        assert_eq!(b, &Written { symbol: "b", label: 6, instructions: 1 });
+        assert_eq!(functions(&lines("\t.type f, @function\nf:\n\tret\n")), []);
     }
 }

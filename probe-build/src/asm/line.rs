@@ -4,6 +4,9 @@
 //! constants) occur in inline assembly only. That is between `#APP` and `#NO_APP`, and is not
 //! parsed here. Elsewhere such a line is [`Statement::Unclear`], and its function is left alone.
 
+use super::directive::{is_data, is_debug, is_switch};
+use crate::outcome::Cause;
+
 /// A line, with the assembler's view of it.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
@@ -136,8 +139,8 @@ impl LineReader {
                 let line = Line { number, ..line(text) };
                 if let Statement::Directive { name, arguments } = line.statement {
                     self.is_debug = match name {
-                        ".section" => super::debug::is_debug(arguments.trim_start_matches('"')),
-                        _ => self.is_debug && !super::section::is_switch(name),
+                        ".section" => is_debug(arguments.trim_start_matches('"')),
+                        _ => self.is_debug && !is_switch(name),
                     };
                 }
                 line
@@ -159,8 +162,7 @@ fn is_debug_data(text: &str) -> bool {
         let (name, rest) = word.split_once(['\t', ' ']).unwrap_or((word, ""));
         // Strings, comments, and other lines that may contain more than bytes are parsed like all
         // lines.
-        super::debug::is_data(name)
-            && !rest.bytes().any(|byte| matches!(byte, b'/' | b'"' | b'\'' | b';' | b'_'))
+        is_data(name) && !rest.bytes().any(|byte| matches!(byte, b'/' | b'"' | b'\'' | b';' | b'_'))
     };
     if word.starts_with(".L") { is_label() } else { word.starts_with('.') && is_bytes() }
 }
@@ -309,6 +311,42 @@ pub(super) fn operands(text: &str) -> Vec<&str> {
         all.push(text[start..].trim());
     }
     all
+}
+
+/// Returns the statements of a line of inline assembly, without comments.
+pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
+    let text = text.trim();
+    if text.starts_with("//") || text.starts_with('/') {
+        return Err(Cause::InlineAssembly("/".into()));
+    }
+    let (mut all, mut quoted, mut escaped, mut start) = (Vec::new(), false, false, 0);
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                return Err(Cause::InlineAssembly(OPEN_COMMENT.into()));
+            }
+            b'\'' => return Err(Cause::InlineAssembly("'".into())),
+            b'#' => {
+                all.push(text[start..at].trim());
+                return Ok(all);
+            }
+            b';' => {
+                all.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if quoted {
+        return Err(Cause::InlineAssembly("a string without an end".into()));
+    }
+    all.push(text[start..].trim());
+    Ok(all)
 }
 
 /// Returns a symbol's name without its quotes.

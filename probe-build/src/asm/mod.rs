@@ -19,42 +19,33 @@
 
 mod constants;
 mod debug;
-mod decorated;
-mod definition;
-mod directives;
-mod emit;
-mod entry;
+mod directive;
 mod exits;
 mod function;
 mod hooks;
 mod inline;
+mod instruction;
 mod line;
-mod naked;
 mod name;
-mod operand;
-mod register;
+mod output;
 mod section;
-mod state;
-mod targets;
 #[cfg(test)]
 mod tests;
-mod transfer;
-mod written;
+mod text;
 
-pub(crate) use decorated::quoted;
 pub(crate) use exits::Family;
+pub(crate) use text::{decode, encode, quoted};
 
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
 use crate::sites::Sites;
 use core::fmt;
-use definition::{Convention, Definitions, Identity, Kind};
-use emit::Edits;
 use exits::{Exit, Exits};
 use function::{Extent, Extents};
+use inline::Written;
 use line::{Line, Statement};
+use output::{Convention, Definitions, Edits, Identity, Kind};
 use section::Sections;
 use std::collections::BTreeSet;
-use written::Written;
 
 /// The parameters for a file.
 pub(crate) struct Request<'a> {
@@ -150,7 +141,7 @@ fn place_in(lines: &[Line<'_>], request: &Request<'_>) -> Result<Placed, Unplace
         Sites::None => Vec::new(),
     };
     if request.sites != Sites::None {
-        functions.extend(written::functions(lines).iter().map(|it| file.written(it)));
+        functions.extend(inline::functions(lines).iter().map(|it| file.written(it)));
     }
     // The output needs as much memory as these, so they are freed first.
     drop((file.extents, file.in_unwind_table, sections));
@@ -315,7 +306,7 @@ const MARK: &str = "\t# probe\n";
 /// Returns a conditional tail call as a jump around a site and an unconditional tail call.
 fn conditional(line: &Line<'_>, site: &str, after: &str, number: usize) -> String {
     let Statement::Instruction(it) = &line.statement else { return line.text.to_owned() };
-    let Some(opposite) = exits::opposite(it.mnemonic) else { return line.text.to_owned() };
+    let Some(opposite) = instruction::opposite(it.mnemonic) else { return line.text.to_owned() };
     let target = it.operands.join(", ");
     format!("\t{opposite}\t.Lprobe_skip_{number}\n{site}\tjmp\t{target}\n{after}.Lprobe_skip_{number}:\n")
 }

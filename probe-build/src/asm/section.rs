@@ -4,8 +4,7 @@
 //! integrated assembler tracks the section changes of a file's own assembly, and prints the next
 //! section only if it differs.
 
-use super::inline::statements;
-use super::line::{self, Line, Statement, operands, unquoted};
+use super::line::{self, Line, Statement, operands, statements, unquoted};
 use std::collections::HashMap;
 
 /// A section, as a number within the file.
@@ -118,14 +117,6 @@ impl<'a> SectionReader<'a> {
     fn named(&mut self, arguments: &'a str) -> Section {
         self.number(key(arguments), Some(arguments))
     }
-}
-
-const SWITCHES: [&str; 8] =
-    [".text", ".data", ".bss", ".section", ".pushsection", ".popsection", ".previous", ".subsection"];
-
-/// Returns whether a directive may switch to another section.
-pub(super) fn is_switch(directive: &str) -> bool {
-    SWITCHES.contains(&directive)
 }
 
 /// Returns the arguments of `.section` that identify a section.

@@ -28,7 +28,7 @@ fn told_by(source: &str) -> Vec<String> {
             text.push('\n');
         }
     }
-    let sites = text.lines().filter_map(|line| line.strip_prefix(definition::SITE));
+    let sites = text.lines().filter_map(|line| line.strip_prefix(output::SITE));
     let mut told: Vec<String> = sites
         .map(|site| {
             let stub = site.split(", ").nth(1).and_then(|stub| stub.strip_prefix("__probe_stub_"));
@@ -125,7 +125,7 @@ fn the_address_selects_among_several_functions() {
         let (_, after) = text.split_once(".L3:\n").expect("the label");
         let (instead, _) = after.split_once("\tret\n").expect("the end");
         let lines =
-            instead.lines().map(|line| if line.starts_with(definition::SITE) { "SITE" } else { line.trim() });
+            instead.lines().map(|line| if line.starts_with(output::SITE) { "SITE" } else { line.trim() });
         lines.collect::<Vec<_>>().join("; ")
     };
     assert_eq!(

@@ -16,7 +16,7 @@ fn holds(source: &str) {
         if let Ok(placed) = place(source, &request(Sites::EntryReturn, compiler)) {
             assert_eq!(without_sites(&placed.text, source), source);
             let sites: usize = placed.functions.iter().map(|(_, outcome)| sites(outcome)).sum();
-            assert_eq!(placed.text.matches(definition::SITE).count(), sites);
+            assert_eq!(placed.text.matches(output::SITE).count(), sites);
         }
         if let Ok(placed) = place(source, &request(Sites::InstrumentFunctions, compiler)) {
             let calls =

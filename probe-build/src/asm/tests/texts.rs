@@ -5,12 +5,12 @@ use super::*;
 /// Replaces the hashes in the stubs of entry and exit by `E` or `X` and the number of the probe.
 fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcome)>) {
     let Placed { text, functions } = place(source, request).expect("it is understood");
-    let body = text.strip_prefix(definition::HEAD).unwrap_or(&text);
+    let body = text.strip_prefix(output::HEAD).unwrap_or(&text);
     let body = body.split("\t.section .text.unlikely.__probe_stub_").next().unwrap_or_default();
     let mut names: Vec<String> = Vec::new();
     let mut out = String::new();
     for line in body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)) {
-        let Some(site) = line.strip_prefix(definition::SITE) else {
+        let Some(site) = line.strip_prefix(output::SITE) else {
             out.push_str(line);
             continue;
         };

@@ -1,8 +1,7 @@
 //! Operands: their kinds, their values, and stores to them.
 
-use super::line::{symbolic, unquoted};
-use super::register::Register;
-use super::state::{Frame, Load, State, Symbol, Symbols, Value};
+use super::state::{Frame, Load, Register, State, Symbol, Symbols, Value};
+use crate::asm::line::{symbolic, unquoted};
 
 pub(super) enum OperandKind<'s> {
     Register(Register),

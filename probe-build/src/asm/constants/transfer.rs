@@ -16,11 +16,10 @@
 //!   into the frame on every path (frame pointer, base pointer). Stores through other pointers
 //!   therefore do not change them.
 
-use super::exits::is_trap;
-use super::line::Instruction;
 use super::operand::{OperandKind, address, number, place, read, result, write};
-use super::register::Register;
-use super::state::{Frame, State, Symbols, Value};
+use super::state::{Frame, Load, Register, State, Symbols, Value};
+use crate::asm::instruction::is_trap;
+use crate::asm::line::Instruction;
 use std::collections::HashSet;
 
 /// Names, or prefixes of names, of instructions that change only flags.
@@ -99,8 +98,8 @@ pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut S
 /// Returns the possible value after a move through 32 bits.
 fn half(value: Value<'_>) -> Value<'_> {
     let symbols = match value.symbols {
-        Symbols::One(mut symbol) if symbol.load == super::state::Load::Absolute => {
-            symbol.load = super::state::Load::Absolute32;
+        Symbols::One(mut symbol) if symbol.load == Load::Absolute => {
+            symbol.load = Load::Absolute32;
             Symbols::One(symbol)
         }
         other => other,

@@ -10,14 +10,21 @@
 //!
 //! Cost: a few rounds over a function's lines, only for functions with hooks.
 
+mod operand;
+mod state;
+mod targets;
+mod transfer;
+
 use super::function::{Extent, Extents};
+use super::instruction::{ends, is_indirect, is_jump, returns_twice};
 use super::line::{Instruction, Line, Statement, unquoted};
-use super::register::Register;
-use super::state::{State, Symbol, Value};
-use super::targets::{Targets, ends, is_indirect, is_jump, labels_in, returns_twice};
-use super::transfer;
+use operand::number;
+pub(super) use state::{Load, Symbol};
+use state::{Register, State, Value};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+pub(super) use targets::Targets;
+use targets::labels_in;
 
 /// A sequence of lines that control enters only at its top.
 struct Block<'a> {
@@ -303,7 +310,7 @@ impl<'f, 'a> DataFlow<'f, 'a> {
 
 /// Returns the number of a `DW_CFA_GNU_args_size`, if the escape is one.
 fn pushed_bytes(escape: &str) -> Option<i64> {
-    let mut bytes = escape.split(',').map(|byte| super::operand::number(byte.trim()));
+    let mut bytes = escape.split(',').map(|byte| number(byte.trim()));
     if bytes.next()?? != 0x2e {
         return None;
     }

@@ -30,7 +30,7 @@ pub(super) fn function(body: &str) -> String {
 /// Restores the compiler's text: without head, sites and foot, and with the original conditional
 /// tail calls.
 pub(super) fn without_sites(text: &str, source: &str) -> String {
-    let body = text.strip_prefix(definition::HEAD).unwrap_or(text);
+    let body = text.strip_prefix(output::HEAD).unwrap_or(text);
     let body: String = body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)).collect();
     let mut kept = String::new();
     let mut lines = body.split_inclusive('\n').peekable();
@@ -40,11 +40,11 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
             let original = source[kept.len()..].split_inclusive('\n').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(
-                exits::opposite(line::lines(original)[0].mnemonic()).as_ref(),
+                instruction::opposite(line::lines(original)[0].mnemonic()).as_ref(),
                 words.first(),
                 "{original}"
             );
-            assert!(lines.next().is_some_and(|site| site.starts_with(definition::SITE)));
+            assert!(lines.next().is_some_and(|site| site.starts_with(output::SITE)));
             let jump = lines.next().expect("the tail call");
             assert!(
                 original.contains(jump.trim().strip_prefix("jmp\t").expect("a jump")),
@@ -54,7 +54,7 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
             kept.push_str(original);
         } else if line.starts_with("\t.section .text.unlikely.__probe_stub_") {
             break;
-        } else if !line.starts_with(definition::SITE) {
+        } else if !line.starts_with(output::SITE) {
             kept.push_str(line);
         }
     }

@@ -7,15 +7,16 @@
 //! | an instruction of the function's that is no jump | its indirect jumps and its calls (a non-local `goto`) |
 //! | anything else | unknown |
 
-use super::exits;
-use super::function::Extents;
-use super::line::{Instruction, Line, Statement, operands, symbolic, unquoted};
-use super::section::Sections;
+use crate::asm::directive::is_data;
+use crate::asm::function::Extents;
+use crate::asm::instruction::is_jump;
+use crate::asm::line::{Line, Statement, operands, symbolic, unquoted};
+use crate::asm::section::Sections;
 use std::collections::{HashMap, HashSet};
 
 /// The labels of a file that are named outside of jumps.
 #[derive(Default)]
-pub(super) struct Targets<'a> {
+pub(in crate::asm) struct Targets<'a> {
     /// The first and last label of each range, and the landing pad of an exception within it; by
     /// the part of the first label.
     pub pads: HashMap<usize, Vec<[&'a str; 3]>>,
@@ -25,7 +26,7 @@ pub(super) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>, extents: &Extents<'a>) -> Self {
+    pub(in crate::asm) fn read(lines: &[Line<'a>], sections: &Sections<'a>, extents: &Extents<'a>) -> Self {
         let functions = Functions::of(extents, lines.len());
         let mut targets = Self::default();
         let mut row: Vec<(&'a str, &'a str)> = Vec::new();
@@ -33,9 +34,7 @@ impl<'a> Targets<'a> {
             match &line.statement {
                 Statement::Directive { name, arguments } => {
                     let section = sections.name(sections.of(at));
-                    let is_data = super::debug::is_data(name)
-                        && !section.starts_with(".debug_")
-                        && section != ".eh_frame";
+                    let is_data = is_data(name) && !section.starts_with(".debug_") && section != ".eh_frame";
                     if is_data && section.starts_with(".gcc_except_table") {
                         targets.exception(name, arguments, &mut row, extents);
                     } else if is_data || matches!(*name, ".set" | ".equ" | "=") {
@@ -160,43 +159,4 @@ pub(super) fn labels_in(text: &str) -> impl Iterator<Item = &str> {
             || [".LFB", ".LFSB", ".LCOLDB", ".LHOTB", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
     };
     text.split(|c| !symbolic(c)).filter(move |word| word.starts_with(".L") && !is_start(word))
-}
-
-pub(super) fn is_jump(it: &Instruction<'_>) -> bool {
-    it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
-}
-
-/// Returns whether a jump's target is in a register or memory, directly or through a thunk. A
-/// return thunk reaches no label.
-pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
-    let target = it.operands.first().copied().unwrap_or_default();
-    let by_thunk = exits::is_thunk(target) && target != exits::RETURN_THUNK;
-    is_jump(it) && (target.starts_with('*') || by_thunk)
-}
-
-/// Returns whether control never falls through this instruction.
-pub(super) fn ends(it: &Instruction<'_>) -> bool {
-    matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "hlt")
-        || exits::is_trap(it.mnemonic)
-        || (it.mnemonic.starts_with("call")
-            && it.operands.first().is_some_and(|target| never_returns(target.trim_end_matches("@PLT"))))
-}
-
-const NEVER_RETURN: [&str; 11] = [
-    "abort", "exit", "__stack_chk_fail", "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow",
-    "__cxa_throw_bad_array_new_length", "__cxa_bad_cast", "__clang_call_terminate", "_ZSt9terminatev",
-    "__assert_fail",
-];
-
-/// Returns whether compilers insert calls of this function and it never returns, so that any code
-/// may follow.
-fn never_returns(symbol: &str) -> bool {
-    NEVER_RETURN.contains(&symbol)
-}
-
-/// Returns whether a call may return a second time.
-pub(super) fn returns_twice(it: &Instruction<'_>) -> bool {
-    let target = it.operands.first().copied().unwrap_or_default();
-    it.mnemonic.starts_with("call")
-        && ["setjmp", "vfork", "getcontext"].iter().any(|name| target.contains(name))
 }
