@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::asm::Family;
-use crate::command;
-use crate::flags;
+use crate::command_line;
 use crate::{Error, PlainReason};
 
 /// The facts about the compiler that are needed before it compiles files of one extension.
@@ -36,7 +35,7 @@ impl Dialect {
         let file = out_dir.join("probe-build-empty").with_extension(extension);
         fs::write(&file, "").map_err(Error::file(&file, "write"))?;
         let arguments: Vec<_> = compiler.get_args().map(OsStr::to_owned).collect();
-        let mut query = command::with_arguments(compiler, &flags::for_query(&arguments));
+        let mut query = command_line::with_arguments(compiler, &command_line::for_query(&arguments));
         // Directories from the user's environment are not system directories.
         query.env_remove("CPATH").args(["-w", "-E", "-dM", "-v"]).arg(&file);
         let answer = match query.output() {
@@ -44,7 +43,7 @@ impl Dialect {
             // The compiler is missing, or does not know these flags. If that is a mistake, cc
             // reports it.
             Ok(output) => {
-                Err(format!("does not say what it is, but: {}", command::complaint(&output.stderr)))
+                Err(format!("does not say what it is, but: {}", command_line::complaint(&output.stderr)))
             }
             Err(error) => Err(format!("can't be run: {error}")),
         };

@@ -115,28 +115,22 @@
 
 mod asm;
 mod build;
-mod command;
+mod command_line;
 mod console;
 mod dialect;
 mod error;
 mod filter;
-mod flags;
 mod jobs;
-mod names;
 mod outcome;
-mod plain;
 mod report;
-mod sites;
 mod unit;
 
 use std::path::PathBuf;
 
 pub use build::Build;
 pub use error::Error;
-pub use outcome::{Cause, Exclusion, Outcome, Reason};
-pub use plain::PlainReason;
-pub use report::{FileReport, FunctionReport, Report};
-pub use sites::Sites;
+pub use outcome::{Cause, Exclusion, Outcome, Reason, Sites};
+pub use report::{FileReport, FunctionReport, PlainReason, Report};
 
 /// The directory of `probe.h`.
 ///

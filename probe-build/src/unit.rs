@@ -1,10 +1,11 @@
-//! The life of one file: compile to assembly, place sites, assemble. If one of these steps fails,
+//! The life of one file, and the names of its objects: compile to assembly, place sites, assemble. If one of these steps fails,
 //! cc makes the plain object.
 //!
 //! The compiler's output is held back until it is known which object results. cc itself reports the
 //! messages of a plain object. So a mistake in the user's code is reported once, in cc's words.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -12,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::asm::{self, Family, Function, Request};
-use crate::command::{self, complaint};
+use crate::command_line::{self, complaint};
 use crate::console::Console;
 use crate::dialect::Dialect;
 use crate::filter::Filter;
-use crate::flags;
 use crate::{Error, FileReport, Outcome, PlainReason, Sites};
 
 /// One file to compile.
@@ -33,6 +33,57 @@ impl Unit {
     pub(crate) fn extension(&self) -> &str {
         self.source.extension().and_then(OsStr::to_str).unwrap_or_default()
     }
+}
+
+/// The paths of the files made from one source, without an extension.
+///
+/// A name consists of a hash of the source's path and the source's name, so files of the same name
+/// in two folders have separate objects. The hash covers the path within the package, or within
+/// `OUT_DIR`, so that it is the same on every machine.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    out_dir: &'a Path,
+    roots: Vec<(&'static str, PathBuf)>,
+    taken: HashMap<String, PathBuf>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(out_dir: &'a Path) -> Self {
+        let root = |name| env::var_os(name).map(|value| (name, PathBuf::from(value)));
+        Self {
+            out_dir,
+            roots: ["OUT_DIR", "CARGO_MANIFEST_DIR"].into_iter().filter_map(root).collect(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// Returns the stem for this source. Equal paths have equal stems, and different paths
+    /// different ones.
+    pub(crate) fn stem(&mut self, source: &Path) -> Result<PathBuf, Error> {
+        let Some(name) = source.file_name() else { return Err(Error::Source(source.to_owned())) };
+        let name = name.to_string_lossy().replace('.', "-");
+        let inside = |(root, path): &(&'static str, PathBuf)| Some((*root, source.strip_prefix(path).ok()?));
+        let (root, path) = self.roots.iter().find_map(inside).unwrap_or(("", source));
+        let mut hash = fnv(&[root.as_bytes(), b"\0", path.as_os_str().as_encoded_bytes()].concat());
+        loop {
+            let stem = format!("{hash:016x}-{name}");
+            match self.taken.entry(stem) {
+                Entry::Vacant(entry) => {
+                    let stem = self.out_dir.join(entry.key());
+                    entry.insert(source.to_owned());
+                    return Ok(stem);
+                }
+                Entry::Occupied(entry) if entry.get() == source => return Ok(self.out_dir.join(entry.key())),
+                Entry::Occupied(_) => hash = hash.wrapping_add(1),
+            }
+        }
+    }
+}
+
+/// Computes FNV-1a, which is small, and the same in every run.
+fn fnv(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// The settings that all units share.
@@ -122,7 +173,7 @@ impl Workshop {
     }
 
     fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
-        let mut command = command::again(&self.compiler);
+        let mut command = command_line::again(&self.compiler);
         if !self.keeps_debug() {
             // For the functions' files and lines. Unrequested debug information is removed again.
             command.arg("-g1");
@@ -149,7 +200,8 @@ impl Workshop {
 
     fn to_object(&self, family: Family, files: &UnitFiles) -> Command {
         let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
-        let mut command = command::with_arguments(&self.compiler, &flags::for_assembly(&arguments));
+        let mut command =
+            command_line::with_arguments(&self.compiler, &command_line::for_assembly(&arguments));
         if family == Family::Clang {
             // Compiler flags have no effect here, which is not a mistake.
             command.arg("-Qunused-arguments");
@@ -160,7 +212,7 @@ impl Workshop {
 
     fn keeps_debug(&self) -> bool {
         let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
-        flags::wants_debug_info(&arguments)
+        command_line::wants_debug_info(&arguments)
     }
 
     fn saves_temporaries(&self) -> bool {
@@ -208,5 +260,39 @@ fn run(command: &mut Command) -> Result<Output, String> {
         Ok(output) if output.status.success() => Ok(output),
         Ok(output) => Err(complaint(&output.stderr)),
         Err(error) => Err(format!("{}: {error}", command.get_program().display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_stable() {
+        let mut names = Names { out_dir: Path::new("/out"), roots: Vec::new(), taken: HashMap::new() };
+        let mut stem = |source: &str| names.stem(Path::new(source)).unwrap();
+        let all = ["a/x.c", "b/x.c", "a/x.cpp", "/a/x.c", "../a/x.c", "a/y.c"].map(&mut stem);
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{all:?}");
+            assert_eq!(one.parent(), Some(Path::new("/out")));
+            assert_eq!(one.extension(), None);
+        }
+        assert_eq!(stem("a/x.c"), all[0]);
+        assert_eq!(all[5], Path::new("/out/3ccbf5609fddac05-y-c"));
+        assert!(matches!(names.stem(Path::new("..")), Err(Error::Source(_))));
+    }
+
+    #[test]
+    fn a_package_may_lie_anywhere() {
+        let names = |root: &str| Names {
+            out_dir: Path::new("out"),
+            roots: vec![("CARGO_MANIFEST_DIR", root.into())],
+            taken: HashMap::new(),
+        };
+        let here = names("/here").stem(Path::new("/here/src/a.c")).unwrap();
+        let there = names("/there").stem(Path::new("/there/src/a.c")).unwrap();
+        assert_eq!(here, there);
+        // A relative path is not the package's path.
+        assert_ne!(names("/here").stem(Path::new("src/a.c")).unwrap(), here);
     }
 }

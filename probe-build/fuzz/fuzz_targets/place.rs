@@ -7,11 +7,8 @@
 mod asm;
 #[path = "../../src/outcome.rs"]
 mod outcome;
-#[path = "../../src/sites.rs"]
-mod sites;
 
-pub use outcome::{Cause, Exclusion, Outcome, Reason};
-pub use sites::Sites;
+pub use outcome::{Cause, Exclusion, Outcome, Reason, Sites};
 
 libfuzzer_sys::fuzz_target!(|source: &str| {
     for compiler in [asm::Family::Gnu, asm::Family::Clang] {

@@ -1,6 +1,7 @@
 //! Finds a function's entry and exits.
 
 use super::directive::{is_alignment, is_data, is_harmless};
+use super::file::Family;
 use super::function::{Extent, Extents};
 use super::inline;
 use super::instruction::{RETURN_THUNK, is_tail_call, is_thunk, is_trap, opposite, pattern};
@@ -8,15 +9,6 @@ use super::line::{Instruction, Line, Statement, symbolic, unquoted};
 use super::name::whole_of;
 use super::section::Sections;
 use crate::outcome::{Cause, Reason};
-
-/// The compiler family that printed the assembly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    /// gcc, called with `-dp`: the name of its pattern follows each instruction.
-    Gnu,
-    /// clang: `TAILCALL` follows tail calls.
-    Clang,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {

@@ -14,12 +14,13 @@
 //! function there, all of its instructions here belong to the hooks.
 
 use super::constants::{DataFlow, Load, Symbol, Targets, first_argument};
+use super::file::{File, Function, Unplaced};
 use super::function::{Extent, Extents};
 use super::instruction::{HOOK, hook, is_trap};
 use super::line::{self, Instruction, Line, Statement, operands, symbolic, unquoted};
+use super::name;
 use super::output::{Convention, Identity, Kind};
 use super::section::Sections;
-use super::{File, Function, Unplaced, name};
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -210,29 +211,19 @@ impl<'a> File<'a> {
 
     /// Creates the counts of a function that a hook on `line` passes.
     fn function_hooks(&self, symbol: &str, body: Option<&Extent>, line: usize) -> FunctionHooks {
-        let mut function = body.map_or_else(|| self.bodiless(symbol, line), |body| self.function(body));
+        // If it exists only inlined, its place is that of the hook.
+        let inlined = || {
+            let place = self.lines[..line].iter().rev().find_map(|line| self.files.place(line));
+            self.described(symbol, place, 0)
+        };
+        let mut function = body.map_or_else(inlined, |body| self.function(body));
         symbol.clone_into(&mut function.symbol);
         function.path = name::path(symbol);
-        let bytes = function.path.len() + function.file.len();
-        let unfit =
-            (bytes > usize::from(u16::MAX)).then(|| Reason { cause: Cause::Name(bytes), line: line + 1 });
         FunctionHooks {
             excluded: (self.request.wants)(&function).err(),
-            unfit,
+            unfit: function.check_len(line).err(),
             function: Some(function),
             ..FunctionHooks::default()
-        }
-    }
-
-    /// Describes a function that exists only inlined: its place is that of the hook.
-    fn bodiless(&self, symbol: &str, line: usize) -> Function {
-        let place = self.lines[..line].iter().rev().find_map(|line| self.files.place(line));
-        Function {
-            symbol: symbol.to_owned(),
-            path: name::path(symbol),
-            line: place.as_ref().map_or(0, |place| place.line),
-            file: place.map_or_else(|| self.files.main().to_owned(), |place| place.file),
-            instructions: 0,
         }
     }
 

@@ -7,11 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Build;
+use crate::command_line;
 use crate::dialect::Dialect;
-use crate::flags;
 use crate::jobs;
-use crate::names::Names;
-use crate::unit::{Unit, Workshop};
+use crate::unit::{Names, Unit, Workshop};
 use crate::{Error, FileReport, PlainReason, Report, Sites};
 
 /// The file extensions that gcc and clang accept for C and C++.
@@ -90,7 +89,7 @@ impl Build {
         }
         let compiler = cc.try_get_compiler()?.to_command();
         let arguments: Vec<_> = compiler.get_args().map(OsStr::to_owned).collect();
-        if let Some(reason) = flags::obstacle(&arguments) {
+        if let Some(reason) = command_line::obstacle(&arguments) {
             return self.plain_files(&cc, &reason);
         }
         if cc.get_files().next().is_none() {

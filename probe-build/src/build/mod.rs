@@ -1,7 +1,6 @@
 //! [`Build`]: cc's builder, extended by the placing of sites.
 
 mod compile;
-mod delegated;
 mod settings;
 
 use std::ops::Deref;

@@ -1,7 +1,9 @@
 //! Tests with whole files: exact text for assembly written here, and rules for the output of
 //! compilers.
 
+use super::entry_return::MARK;
 use super::*;
+use crate::outcome::Exclusion;
 
 mod compiled;
 mod constants;

@@ -1,10 +1,11 @@
-//! Reads a compiler's command line: which flags rule sites out, whether the build asks for debug
+//! A compiler's command line, and commands made from it. Reads which flags rule sites out, whether the build asks for debug
 //! info, and which arguments are useless or harmful in a second run of a command.
 //!
-//! Pure. The last flag about a subject decides, as in the compilers. The compiler itself is queried
+//! The last flag about a subject decides, as in the compilers. The compiler itself is queried
 //! about everything that the flags leave open (the target, the code model), see `dialect`.
 
 use std::ffi::{OsStr, OsString};
+use std::process::Command;
 
 use crate::PlainReason;
 
@@ -117,6 +118,36 @@ fn is_dependency_output(flag: &str) -> bool {
 
 fn is_inclusion(flag: &str) -> bool {
     flag.starts_with("-include") || flag.starts_with("-imacros")
+}
+
+/// Returns the same program in the same environment, with these arguments.
+pub(crate) fn with_arguments(command: &Command, arguments: &[OsString]) -> Command {
+    let mut new = Command::new(command.get_program());
+    new.args(arguments);
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => new.env(key, value),
+            None => new.env_remove(key),
+        };
+    }
+    new
+}
+
+pub(crate) fn again(command: &Command) -> Command {
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
+    with_arguments(command, &arguments)
+}
+
+/// Returns the first line of a command's error output that names a problem, for one line of a
+/// message.
+pub(crate) fn complaint(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines()
+        .find(|line| line.to_ascii_lowercase().contains("error"))
+        .or_else(|| lines().next())
+        .unwrap_or("it fails without a word")
+        .to_owned()
 }
 
 #[cfg(test)]
