@@ -10,7 +10,7 @@ use cc::{BuildMessage, BuildMessageKind, BuildMessageLogger};
 use crate::{FileReport, Outcome, PlainReason, Report};
 
 /// The number of lines about one file; the rest is only counted.
-const LINES: usize = 5;
+const MAX_LINES: usize = 5;
 
 /// The destination of messages. The settings repeat cc's, since cc has no getters for them.
 #[derive(Clone)]
@@ -56,24 +56,24 @@ impl Console {
     }
 
     /// Prints which files and functions should have sites but have none.
-    pub(crate) fn tell(&self, report: &Report) {
-        let mut said: Vec<&PlainReason> = Vec::new();
+    pub(crate) fn warn_of(&self, report: &Report) {
+        let mut warned: Vec<&PlainReason> = Vec::new();
         for file in report.files() {
             match file.plain() {
-                Some(reason) if !reason.is_worth_a_warning() || said.contains(&reason) => {}
+                Some(reason) if !reason.is_worth_a_warning() || warned.contains(&reason) => {}
                 Some(reason) if reason.is_of_the_build() => {
-                    said.push(reason);
+                    warned.push(reason);
                     self.warn(&format_args!("C and C++ code has no probes: {reason}"));
                 }
                 Some(reason) => {
                     self.warn(&format_args!("{} has no probes: {reason}", file.source().display()));
                 }
-                None => self.tell_left_out(file),
+                None => self.warn_of_left_out(file),
             }
         }
     }
 
-    fn tell_left_out(&self, file: &FileReport) {
+    fn warn_of_left_out(&self, file: &FileReport) {
         let left_out: Vec<_> = file
             .functions()
             .iter()
@@ -83,11 +83,11 @@ impl Console {
             })
             .collect();
         let source = file.source().display();
-        for (function, reason) in left_out.iter().take(LINES) {
+        for (function, reason) in left_out.iter().take(MAX_LINES) {
             self.warn(&format_args!("{source}: no probes in `{}`: {reason}", function.path()));
         }
-        if left_out.len() > LINES {
-            let rest = left_out.len() - LINES;
+        if left_out.len() > MAX_LINES {
+            let rest = left_out.len() - MAX_LINES;
             self.warn(&format_args!(
                 "{source}: no probes in {rest} more functions (see probe_build::Report)"
             ));

@@ -27,7 +27,7 @@ pub(crate) struct Dialect {
 
 impl Dialect {
     /// Queries the compiler about files with this extension. The empty file goes to `out_dir`.
-    pub(crate) fn ask(
+    pub(crate) fn query(
         compiler: &Command,
         extension: &str,
         out_dir: &Path,

@@ -24,7 +24,9 @@ pub(crate) fn run<T: Sync, R: Send, E: Send>(
         results: Mutex::new(Vec::new()),
     };
     #[cfg(feature = "parallel")]
-    server::beside(items.len(), &|| queue.is_empty(), &|| queue.step(&work), || while queue.step(&work) {});
+    server::run_in_parallel(items.len(), &|| queue.is_empty(), &|| queue.step(&work), || {
+        while queue.step(&work) {}
+    });
     #[cfg(not(feature = "parallel"))]
     while queue.step(&work) {}
     let mut results = queue.results.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -88,7 +88,7 @@ fn fnv(bytes: &[u8]) -> u64 {
 
 /// The settings that all units share.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct Context {
     /// All settings but the files.
     pub(crate) cc: cc::Build,
     /// The compiler with its arguments, without files.
@@ -100,7 +100,7 @@ pub(crate) struct Workshop {
     pub(crate) console: Console,
 }
 
-impl Workshop {
+impl Context {
     /// Makes the object of a unit.
     pub(crate) fn compile(&self, unit: &Unit) -> Result<FileReport, Error> {
         match self.place(unit)? {

@@ -26,7 +26,7 @@ pub(super) struct Exits {
     pub leaving: Vec<Exit>,
     pub dead_ends: usize,
     /// Whether control may fall through the end of a part.
-    runs_on: bool,
+    falls_through: bool,
 }
 
 /// The effect of an instruction on control flow, as far as sites are concerned.
@@ -58,7 +58,7 @@ pub(super) fn find(
     }
     let function = ScannedFunction { extent, extents, lines, sections, family };
     let entry = function.entry().map_err(reason)?;
-    let mut found = Exits { entry, leaving: Vec::new(), dead_ends: 0, runs_on: false };
+    let mut found = Exits { entry, leaving: Vec::new(), dead_ends: 0, falls_through: false };
     let mut seen = 0;
     for part in &extent.parts {
         let part = &extents.parts[*part];
@@ -69,7 +69,7 @@ pub(super) fn find(
     }
     let inline =
         |part: &usize| extents.parts[*part].lines.iter().any(|at| lines[*at].statement == Statement::Inline);
-    if found.runs_on && found.leaving.is_empty() && found.dead_ends == 0 {
+    if found.falls_through && found.leaving.is_empty() && found.dead_ends == 0 {
         return Err(reason((Cause::NoExit, first.label)));
     }
     if seen == 0 && extent.parts.iter().any(inline) {
@@ -103,7 +103,7 @@ impl ScannedFunction<'_, '_> {
                     let length =
                         inside.iter().take_while(|at| self.lines[**at].statement != Statement::NoApp).count();
                     let home = self.sections.arguments(at);
-                    inline::judge(inside[..length].iter().map(|at| &self.lines[*at]), home)
+                    inline::check(inside[..length].iter().map(|at| &self.lines[*at]), home)
                         .map_err(|cause| (cause, at))?;
                     index += length;
                     last = None;
@@ -154,7 +154,7 @@ impl ScannedFunction<'_, '_> {
         }
         let ends = last.is_some_and(|it| it.starts_with("call") || is_trap(it) || it == "hlt");
         found.dead_ends += usize::from(ends);
-        found.runs_on |= last.is_some_and(|it| !ends && !it.starts_with('j') && !it.starts_with("ret"));
+        found.falls_through |= last.is_some_and(|it| !ends && !it.starts_with('j') && !it.starts_with("ret"));
         Ok(seen)
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Part<'a> {
     /// The problem with its extent, and its place.
     pub flaw: Option<(Cause, usize)>,
     /// Whether an instruction or inline assembly was seen.
-    begun: bool,
+    has_code: bool,
 }
 
 /// A function: its parts, the one with its entry first.
@@ -211,7 +211,7 @@ impl<'a> FunctionReader<'a> {
                 part.lines.push(at);
             }
             // A second name of the same function precedes all of its code.
-            part.begun |= !matches!(line.statement, Statement::Empty | Statement::Directive { .. });
+            part.has_code |= !matches!(line.statement, Statement::Empty | Statement::Directive { .. });
         }
         if let Statement::Directive { name: ".size", arguments } = line.statement {
             let symbol = operands(arguments).first().copied().map_or("", unquoted);
@@ -223,14 +223,14 @@ impl<'a> FunctionReader<'a> {
         let new = self.parts.len();
         if let Some(open) = self.open.get(&section) {
             let open = &mut self.parts[*open];
-            if !open.begun {
+            if !open.has_code {
                 return;
             }
             open.flaw.get_or_insert((Cause::Nested, at));
         }
         let flaw = self.open.contains_key(&section).then_some((Cause::Nested, at));
         self.open.insert(section, new);
-        self.parts.push(Part { symbol, label: at, lines: vec![at], flaw, begun: false });
+        self.parts.push(Part { symbol, label: at, lines: vec![at], flaw, has_code: false });
     }
 }
 

@@ -37,7 +37,7 @@ struct Hook<'a> {
 }
 
 /// The largest number of functions for one call. If there are more, its function is unknown.
-const MOST: usize = 16;
+const MAX_FUNCTIONS: usize = 16;
 
 impl<'a> Symbol<'a> {
     /// Returns the function's name: clang has separate names for functions of this file.
@@ -201,7 +201,7 @@ impl<'a> File<'a> {
             DataFlow::new(extent, &self.extents, self.lines, own, targets).walk(|line, it, state| {
                 if let Some((kind, tail)) = hook(it) {
                     let mut of = first_argument(state, |symbol| program.is_no_function(symbol));
-                    of.truncate(if of.len() > MOST { 0 } else { MOST });
+                    of.truncate(if of.len() > MAX_FUNCTIONS { 0 } else { MAX_FUNCTIONS });
                     hooks.push(Hook { line, kind, tail, of });
                 }
             });

@@ -15,27 +15,27 @@ use std::collections::HashSet;
 
 /// Checks the lines between `#APP` and `#NO_APP`. `home` holds the arguments of the function's
 /// `.section`: clang prints `.pushsection` and `.popsection` as a switch there and back.
-pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<&str>) -> Result<(), Cause> {
-    let mut elsewhere = Elsewhere { home, pushed: 0, switched: false };
+pub(super) fn check<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<&str>) -> Result<(), Cause> {
+    let mut switches = SectionSwitches { home, pushed: 0, switched: false };
     for line in lines {
         for statement in statements(line.text)? {
-            elsewhere.statement(statement)?;
+            switches.statement(statement)?;
         }
     }
-    if elsewhere.pushed > 0 || elsewhere.switched {
+    if switches.pushed > 0 || switches.switched {
         return Err(Cause::InlineAssembly(".section".into()));
     }
     Ok(())
 }
 
 /// The section switches of inline assembly.
-struct Elsewhere<'h> {
+struct SectionSwitches<'h> {
     home: Option<&'h str>,
     pushed: usize,
     switched: bool,
 }
 
-impl Elsewhere<'_> {
+impl SectionSwitches<'_> {
     fn statement(&mut self, statement: &str) -> Result<(), Cause> {
         let bad = || Err(Cause::InlineAssembly(statement.chars().take(60).collect()));
         let statement = after_labels(statement);
@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::asm::line::lines;
 
-    fn judge_text(text: &str) -> Result<(), Cause> {
-        judge(
+    fn check_text(text: &str) -> Result<(), Cause> {
+        check(
             lines(&format!("#APP\n{text}\n#NO_APP\n"))[1..]
                 .iter()
                 .take_while(|line| line.text != "#NO_APP\n"),
@@ -222,7 +222,7 @@ mod tests {
             "xchg %ax, %ax # ret",
             "1: .p2align 3, , 5; 2: .skip !(2b - 1b), 0x90",
         ] {
-            assert_eq!(judge_text(text), Ok(()), "{text}");
+            assert_eq!(check_text(text), Ok(()), "{text}");
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
             ".skip 4",
             ".skip 1, 0xc3",
         ] {
-            assert!(judge_text(text).is_err(), "{text}");
+            assert!(check_text(text).is_err(), "{text}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::Build;
 use crate::command_line;
 use crate::dialect::Dialect;
 use crate::jobs;
-use crate::unit::{Names, Unit, Workshop};
+use crate::unit::{Context, Names, Unit};
 use crate::{Error, FileReport, PlainReason, Report, Sites};
 
 /// The file extensions that gcc and clang accept for C and C++.
@@ -71,7 +71,7 @@ impl Build {
         let files = self.compile_files()?;
         let objects = files.iter().map(|file| file.object().to_owned()).collect();
         let report = Report::new(files);
-        self.console.tell(&report);
+        self.console.warn_of(&report);
         Ok((objects, report))
     }
 
@@ -100,12 +100,12 @@ impl Build {
         let mut dialects = HashMap::new();
         for extension in units.iter().map(Unit::extension).filter(|extension| LANGUAGES.contains(extension)) {
             if !dialects.contains_key(extension) {
-                dialects.insert(extension.to_owned(), Dialect::ask(&compiler, extension, &out_dir)?);
+                dialects.insert(extension.to_owned(), Dialect::query(&compiler, extension, &out_dir)?);
             }
         }
         let (sites, console) = (self.sites, self.console.clone());
-        let workshop = Workshop { cc, compiler, dialects, filter, sites, console };
-        self.compile_units(&workshop, &units)
+        let context = Context { cc, compiler, dialects, filter, sites, console };
+        self.compile_units(&context, &units)
     }
 
     /// Returns why this build gets no sites, as far as that is known without a compiler.
@@ -164,8 +164,8 @@ impl Build {
     }
 
     /// Returns a report for each file, even for one that was given twice.
-    fn compile_units(&self, workshop: &Workshop, units: &[Unit]) -> Result<Vec<FileReport>, Error> {
-        let reports = jobs::run(units, |unit| workshop.compile(unit))?;
+    fn compile_units(&self, context: &Context, units: &[Unit]) -> Result<Vec<FileReport>, Error> {
+        let reports = jobs::run(units, |unit| context.compile(unit))?;
         let of = |source: &PathBuf| reports.iter().find(|report| report.source() == source).cloned();
         Ok(self.sources().iter().filter_map(of).collect())
     }

@@ -13,11 +13,11 @@ use std::time::Duration;
 use jobserver::Client;
 
 /// The interval at which a thread without a token asks for one.
-const PATIENCE: Duration = Duration::from_millis(10);
+const TOKEN_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Runs `own` on this thread and, in parallel, `step` on further ones as long as it returns true.
 /// There are at most `units` threads, and at most `NUM_JOBS`.
-pub(super) fn beside(
+pub(super) fn run_in_parallel(
     units: usize,
     is_done: &(dyn Fn() -> bool + Sync),
     step: &(dyn Fn() -> bool + Sync),
@@ -32,7 +32,7 @@ pub(super) fn beside(
                         // No jobserver: `NUM_JOBS` is the limit.
                         None => _ = step(),
                         Some(Ok(Some(_token))) => _ = step(),
-                        Some(Ok(None)) => thread::sleep(PATIENCE),
+                        Some(Ok(None)) => thread::sleep(TOKEN_RETRY_INTERVAL),
                         // The jobserver supports no query without waiting, so this thread ends.
                         Some(Err(_)) => return,
                     }

@@ -35,7 +35,7 @@ struct Block<'a> {
     /// Whether the line before falls through to it.
     follows: bool,
     /// Whether the line before is a call that may return a second time.
-    comes_back: bool,
+    is_second_return: bool,
 }
 
 /// The states before the lines of a function; computed on demand.
@@ -56,7 +56,7 @@ pub(super) struct DataFlow<'f, 'a> {
     by_call: Vec<usize>,
     /// The blocks that any instruction may reach.
     by_other: Vec<usize>,
-    comes_back: Vec<usize>,
+    second_returns: Vec<usize>,
 }
 
 impl<'f, 'a> DataFlow<'f, 'a> {
@@ -78,13 +78,15 @@ impl<'f, 'a> DataFlow<'f, 'a> {
             by_jump: Vec::new(),
             by_call: Vec::new(),
             by_other: Vec::new(),
-            comes_back: Vec::new(),
+            second_returns: Vec::new(),
         };
         let pads: Vec<[&'a str; 3]> =
             extent.parts.iter().filter_map(|part| targets.pads.get(part)).flatten().copied().collect();
         let reached = flow.reached(extent, extents, &pads);
         for part in &extent.parts {
-            flow.cut(&extents.parts[*part].lines, |label| reached.contains(label) || targets.names(label));
+            flow.split_into_blocks(&extents.parts[*part].lines, |label| {
+                reached.contains(label) || targets.names(label)
+            });
         }
         let named = |by: &HashSet<&str>| {
             let is_named = |block: &Block<'_>| block.labels.iter().any(|label| by.contains(label));
@@ -95,8 +97,9 @@ impl<'f, 'a> DataFlow<'f, 'a> {
         flow.by_jump = [table, own.clone()].concat();
         flow.by_call = own;
         flow.by_other = other;
-        flow.comes_back = (0..flow.blocks.len()).filter(|number| flow.blocks[*number].comes_back).collect();
-        flow.land(&pads);
+        flow.second_returns =
+            (0..flow.blocks.len()).filter(|number| flow.blocks[*number].is_second_return).collect();
+        flow.add_landing_pads(&pads);
         flow
     }
 
@@ -117,22 +120,22 @@ impl<'f, 'a> DataFlow<'f, 'a> {
     }
 
     /// Splits a part into blocks, at reached labels and after jumps.
-    fn cut(&mut self, part: &[usize], is_reached: impl Fn(&str) -> bool) {
-        let (mut cut, mut follows, mut comes_back, mut pushed) = (true, false, false, 0);
+    fn split_into_blocks(&mut self, part: &[usize], is_reached: impl Fn(&str) -> bool) {
+        let (mut is_end, mut follows, mut is_second_return, mut pushed) = (true, false, false, 0);
         for &at in part {
             let line = &self.lines[at];
             let here = self.order.len();
-            if cut || line.labels.iter().any(|label| is_reached(label)) {
+            if is_end || line.labels.iter().any(|label| is_reached(label)) {
                 let labels = line.labels.clone();
                 self.block_of_label.extend(labels.iter().map(|label| (*label, self.blocks.len())));
-                self.blocks.push(Block { start: here, end: here, labels, follows, comes_back });
+                self.blocks.push(Block { start: here, end: here, labels, follows, is_second_return });
             }
             if let Statement::Directive { name: ".cfi_escape", arguments } = line.statement {
                 pushed = pushed_bytes(arguments).unwrap_or(pushed);
             }
             self.order.push(at);
             self.pushed.push(pushed);
-            (cut, follows, comes_back) = match &line.statement {
+            (is_end, follows, is_second_return) = match &line.statement {
                 Statement::Instruction(it) if ends(it) => (true, false, false),
                 Statement::Instruction(it) if is_jump(it) => (true, true, false),
                 Statement::Instruction(it) if returns_twice(it) => (true, true, true),
@@ -145,7 +148,7 @@ impl<'f, 'a> DataFlow<'f, 'a> {
     }
 
     /// Finds the landing pads of lines.
-    fn land(&mut self, pads: &[[&'a str; 3]]) {
+    fn add_landing_pads(&mut self, pads: &[[&'a str; 3]]) {
         let block = |label: &str| self.block_of_label.get(label).copied();
         for &[first, last, pad] in pads {
             let Some(pad) = block(pad) else { continue };
@@ -190,8 +193,8 @@ impl<'f, 'a> DataFlow<'f, 'a> {
         while let Some(number) = work.next() {
             let block = &self.blocks[number];
             let Some(state) = &mut work.known[number] else { continue };
-            if let Some(left) = work.left.as_ref().filter(|_| block.comes_back) {
-                state.join_frame(left);
+            if let Some(before_longjmp) = work.before_longjmp.as_ref().filter(|_| block.is_second_return) {
+                state.join_frame(before_longjmp);
             }
             let mut state = state.clone();
             let mut falls = true;
@@ -206,7 +209,7 @@ impl<'f, 'a> DataFlow<'f, 'a> {
                 self.line(at, &mut state);
                 match &self.lines[at].statement {
                     Statement::Instruction(it) => {
-                        self.leave(it, &state, &mut work);
+                        self.propagate(it, &state, &mut work);
                         falls = !ends(it);
                     }
                     Statement::Inline => {
@@ -272,12 +275,12 @@ impl<'f, 'a> DataFlow<'f, 'a> {
     }
 
     /// Propagates the state to the other targets of an instruction.
-    fn leave(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'_, 'a>) {
+    fn propagate(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'_, 'a>) {
         let target = it.operands.first().copied().unwrap_or_default();
         if it.mnemonic.starts_with("call") {
             self.by_call.iter().for_each(|to| work.reach(*to, state));
-            if !self.comes_back.is_empty() {
-                work.leave(state, &self.comes_back);
+            if !self.second_returns.is_empty() {
+                work.add_longjmp(state, &self.second_returns);
             }
             // gcc's inline thunks.
             if let Some(to) = self.block_of_label.get(target).filter(|_| target.starts_with(".L")) {
@@ -301,7 +304,7 @@ impl<'f, 'a> DataFlow<'f, 'a> {
             Statement::Instruction(it) => transfer::apply(it, self.own, state),
             // Its results are never the compiler's constants, and it leaves the stack as it found
             // it.
-            Statement::Inline => state.opaque(),
+            Statement::Inline => state.apply_opaque_code(),
             Statement::Unclear(_) | Statement::Debug => *state = State::unknown(),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}
         }
@@ -330,13 +333,19 @@ struct Work<'r, 'a> {
     ranks: &'r [u32],
     is_waiting: Vec<bool>,
     /// The possible contents of the frame when `longjmp` leaves a call.
-    left: Option<State<'a>>,
+    before_longjmp: Option<State<'a>>,
 }
 
 impl<'r, 'a> Work<'r, 'a> {
     fn of(ranks: &'r [u32]) -> Self {
         let known = std::iter::repeat_with(|| None).take(ranks.len()).collect();
-        Self { known, waiting: BinaryHeap::new(), ranks, is_waiting: vec![false; ranks.len()], left: None }
+        Self {
+            known,
+            waiting: BinaryHeap::new(),
+            ranks,
+            is_waiting: vec![false; ranks.len()],
+            before_longjmp: None,
+        }
     }
 
     fn next(&mut self) -> Option<usize> {
@@ -358,9 +367,9 @@ impl<'r, 'a> Work<'r, 'a> {
     }
 
     /// Records a call that `longjmp` may leave to these blocks.
-    fn leave(&mut self, state: &State<'a>, to: &[usize]) {
-        let more = match &mut self.left {
-            Some(left) => left.join_frame(state),
+    fn add_longjmp(&mut self, state: &State<'a>, to: &[usize]) {
+        let more = match &mut self.before_longjmp {
+            Some(before_longjmp) => before_longjmp.join_frame(state),
             none => {
                 *none = Some(state.clone());
                 true

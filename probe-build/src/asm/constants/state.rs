@@ -202,7 +202,7 @@ impl<'a> Value<'a> {
 
 /// The assumed distance between a frame and one realigned from it, so that their slots stay
 /// distinct.
-const APART: i64 = 1 << 40;
+const REALIGNED_DISTANCE: i64 = 1 << 40;
 
 /// The facts at one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ pub(in crate::asm) struct State<'a> {
     /// change no slot, so states share the map.
     slots: Rc<BTreeMap<i64, Value<'a>>>,
     /// Whether a symbol was stored at an unknown place in the frame.
-    lost: bool,
+    is_frame_unknown: bool,
 }
 
 impl<'a> State<'a> {
@@ -224,7 +224,7 @@ impl<'a> State<'a> {
             registers: [const { Value { symbols: Symbols::None, frame: Frame::No } }; 16],
             vectors: Symbols::None,
             slots: Rc::default(),
-            lost: false,
+            is_frame_unknown: false,
         };
         state.set(Register::RSP, Value::frame(Frame::At(0)));
         state
@@ -236,7 +236,7 @@ impl<'a> State<'a> {
             registers: [const { Value::ANY }; 16],
             vectors: Symbols::Any,
             slots: Rc::default(),
-            lost: true,
+            is_frame_unknown: true,
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> State<'a> {
     }
 
     pub(super) fn slot(&self, at: i64) -> Value<'a> {
-        if self.lost { Value::ANY } else { self.slots.get(&at).cloned().unwrap_or_default() }
+        if self.is_frame_unknown { Value::ANY } else { self.slots.get(&at).cloned().unwrap_or_default() }
     }
 
     /// Stores a value at an address in the frame. The store has at least `bytes` bytes; a value has
@@ -285,13 +285,13 @@ impl<'a> State<'a> {
 
     /// Stores a value at an unknown place in the frame.
     pub(super) fn store_somewhere(&mut self, value: &Value<'a>) {
-        self.lost |= !value.is_data();
+        self.is_frame_unknown |= !value.is_data();
     }
 
     /// Rounds the stack pointer down by an unknown amount: a new frame begins.
     pub(super) fn realign(&mut self) {
         // Values stored on one side are not looked up on the other.
-        self.step(-APART);
+        self.step(-REALIGNED_DISTANCE);
     }
 
     /// Moves the stack pointer.
@@ -311,8 +311,8 @@ impl<'a> State<'a> {
     /// Applies code whose changes are not visible. Any register but stack and frame pointer may
     /// then hold a value other than an address in the frame. clang keeps such an address in `%rbx`,
     /// for the slots of realigned frames; the contents of those slots are unknown from now on.
-    pub(super) fn opaque(&mut self) {
-        let base = matches!(self.get(Register::RBX).frame, Frame::At(at) if at < -APART / 2);
+    pub(super) fn apply_opaque_code(&mut self) {
+        let base = matches!(self.get(Register::RBX).frame, Frame::At(at) if at < -REALIGNED_DISTANCE / 2);
         for register in Register::all().filter(|it| ![Register::RSP, Register::RBP].contains(it)) {
             self.may_set(register, &Value::default());
         }
@@ -346,8 +346,8 @@ impl<'a> State<'a> {
     /// Joins only the frame of the other state: `longjmp` returns from there to here, with the
     /// registers of here.
     pub(super) fn join_frame(&mut self, other: &Self) -> bool {
-        let mut more = other.lost && !self.lost;
-        self.lost |= other.lost;
+        let mut more = other.is_frame_unknown && !self.is_frame_unknown;
+        self.is_frame_unknown |= other.is_frame_unknown;
         if Rc::ptr_eq(&self.slots, &other.slots) || self.slots == other.slots {
             return more;
         }

@@ -225,7 +225,7 @@ fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
             _ => {}
         }
     }
-    state.opaque();
+    state.apply_opaque_code();
     if name == "enter" {
         state.set(Register::RSP, Value::frame(Frame::Somewhere));
         state.set(Register::RBP, Value::frame(Frame::Somewhere));
