@@ -5,6 +5,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::model::{Arg, Given};
+use crate::parse::is_punct;
 
 /// Splits the tokens at commas. Arguments are parsed one by one, so that a wrong one does not hide
 /// those after it.
@@ -40,10 +41,6 @@ fn one(trees: Vec<TokenTree>) -> Arg {
         _ => (None, Given::Nothing),
     };
     Arg { tokens: trees.into_iter().map(TokenTree::into_token_stream).collect(), key, given }
-}
-
-fn is_punct(tree: &TokenTree, wanted: char) -> bool {
-    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
 #[cfg(test)]

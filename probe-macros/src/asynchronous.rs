@@ -29,9 +29,9 @@ use syn::{
     Signature, Token, Type, TypeParamBound, Visibility,
 };
 
-use crate::check::dropped;
 use crate::model::Function;
-use crate::{body, parse};
+use crate::signature::dropped;
+use crate::{signature, tokens};
 
 /// The parts of a function that returns a future.
 pub(crate) struct Asynchronous {
@@ -60,7 +60,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     if !is_async && !mentions(&function.head, "Future") {
         return Ok(None);
     }
-    let (attributes, visibility, signature) = match parse::head(function.head.clone()) {
+    let (attributes, visibility, signature) = match signature::head(function.head.clone()) {
         Ok(head) => head,
         Err(error) if is_async => return Err(error),
         // Other functions need not be parsed.
@@ -68,7 +68,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     };
     let last = || {
         let body = function.body.as_ref().ok()?;
-        last_block(&body::split_inner_attributes(body.stream()).1)
+        last_block(&tokens::split_inner_attributes(body.stream()).1)
     };
     let wrapped = match returned(&signature) {
         _ if is_async => Wrapped::Body,
@@ -166,7 +166,7 @@ impl Asynchronous {
         rewrite: impl Fn(TokenStream) -> TokenStream,
         wrap: impl Fn(TokenStream) -> TokenStream,
     ) -> (TokenStream, Group) {
-        let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
+        let (inner_attributes, statements) = tokens::split_inner_attributes(body.stream());
         let (head, statements) = match self.wrapped {
             Wrapped::Body => {
                 let statements = rewrite(statements);
@@ -176,7 +176,8 @@ impl Asynchronous {
                 // parameters, so that borrows of them in its last expression are dropped first.
                 // That needs braces of the edition 2024. The first statement inside ends with an
                 // item, since rustc would otherwise call the user's braces unnecessary.
-                let statements = body::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
+                let statements =
+                    tokens::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
                 let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
                 block.set_span(Span::mixed_site().located_at(body.span()));
                 (signature, wrap(quote!(async move #block)))
@@ -201,7 +202,7 @@ impl Asynchronous {
                 (function.head.clone(), wrap(quote!(#call::<_, #output>(#closure))))
             }
         };
-        (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
+        (head, tokens::rebuilt(body, quote!(#inner_attributes #statements)))
     }
 
     /// Returns the bindings of the parameters, the head of the function, which is no longer
@@ -316,7 +317,7 @@ impl LastBlock {
         let mut tokens: TokenStream = self.before.into_iter().collect();
         let block = wrap(self.block.into_iter().map(|tree| entering(tree, entered)).collect());
         match self.pin {
-            Some(pin) => tokens.extend([TokenTree::Group(body::rebuilt(&pin, block))]),
+            Some(pin) => tokens.extend([TokenTree::Group(tokens::rebuilt(&pin, block))]),
             None => tokens.extend(block),
         }
         tokens
@@ -327,8 +328,8 @@ impl LastBlock {
 fn entering(tree: TokenTree, entered: &TokenStream) -> TokenTree {
     match tree {
         TokenTree::Group(group) => {
-            let (inner_attributes, statements) = body::split_inner_attributes(group.stream());
-            body::rebuilt(&group, quote!(#inner_attributes #entered #statements)).into()
+            let (inner_attributes, statements) = tokens::split_inner_attributes(group.stream());
+            tokens::rebuilt(&group, quote!(#inner_attributes #entered #statements)).into()
         }
         tree => tree,
     }

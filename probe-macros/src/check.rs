@@ -4,27 +4,71 @@
 
 mod block;
 mod captures;
+mod fields;
 mod filter;
 mod settings;
-mod small;
-mod usdt;
-mod value;
 
 pub(crate) use block::block;
-pub(crate) use captures::dropped;
 pub(crate) use settings::settings;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::LitStr;
-use syn::ext::IdentExt;
+use syn::{LitStr, Type};
 
-use crate::errors::Errors;
-use crate::model::{Field, Function, Item, Point, PointName, Prepared, Settings};
-use crate::{parse, replace};
+use crate::model::{Block, Errors, Field, Function, Item, Point, PointName, Settings};
+use crate::parse;
+use crate::replace::{self, Replaceable};
+use fields::{MAX_FIELDS, too_many};
 
-/// Greatest number of fields. A definition could count 255, but no reader follows that many.
-const MAX_FIELDS: usize = 32;
+/// Captures and replacement of a function, from its settings and signature.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    pub(crate) captures: Captures,
+    /// The parts of its replacement, if it may be replaced.
+    pub(crate) replaceable: Option<Replaceable>,
+}
+
+/// Fields that a function's probes record, from its settings and its signature.
+#[derive(Default)]
+pub(crate) struct Captures {
+    pub(crate) entry: Vec<Field>,
+    pub(crate) exit: Option<ExitCaptures>,
+}
+
+/// The exit of a function whose result is recorded.
+pub(crate) struct ExitCaptures {
+    /// Name that the fields use for a reference to the result.
+    pub(crate) result: Ident,
+    /// Fields of the exit, after its outcome.
+    pub(crate) fields: Vec<Field>,
+    /// Type of the result, as far as the body can name it.
+    pub(crate) ty: Type,
+    /// Variables that the closure around the body takes by value, in this order.
+    pub(crate) moves: Vec<Ident>,
+    /// Whether the body may assign to an argument.
+    pub(crate) is_assigned: bool,
+}
+
+/// A block with the fate of each function.
+pub(crate) struct Plan {
+    pub(crate) block: Block,
+    /// One for each of the block's elements.
+    pub(crate) parts: Vec<Part>,
+}
+
+pub(crate) enum Part {
+    Function(Function, Box<Fate>),
+    Block(Plan),
+    Other(TokenStream),
+}
+
+/// The fate of a function in a block.
+pub(crate) struct Fate {
+    /// Complete settings, with name, group and path from the block.
+    pub(crate) settings: Settings,
+    /// The probes of the function, or the reason why it has none.
+    pub(crate) verdict: Result<Prepared, &'static str>,
+}
 
 fn name_not_literal(example: &str) -> String {
     format!(
@@ -97,7 +141,7 @@ pub(crate) fn item(item: &Item, errors: &mut Errors) {
 /// Returns the captures and the replacement of a function, from its settings.
 pub(crate) fn prepared(settings: &Settings, function: &Function, errors: &mut Errors) -> Prepared {
     let captures = captures::captures(settings, function, errors);
-    usdt::function(settings, &captures, errors);
+    fields::usdt_of_function(settings, &captures, errors);
     Prepared { captures, replaceable: replace::replaceable(settings, function, errors) }
 }
 
@@ -222,35 +266,9 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
             format!("a probe around a future has no fields of its own; put `probe!(\"…\", {name})` into the future"),
         );
     }
-    fields(&point.fields, errors);
+    fields::check(&point.fields, errors);
     too_many(&point.fields, MAX_FIELDS, "a probe", errors);
-    usdt::point(point, errors);
-}
-
-/// Checks the fields of one probe, as they are written.
-fn fields(fields: &[Field], errors: &mut Errors) {
-    let mut seen: Vec<String> = Vec::new();
-    for field in fields {
-        let name = field.name.unraw().to_string();
-        if seen.contains(&name) {
-            errors.at(
-                &field.name,
-                format!("duplicate field `{name}`; give each field of a probe its own name"),
-            );
-        }
-        seen.push(name);
-        value::check(&field.expr, errors);
-    }
-}
-
-fn too_many(fields: &[Field], most: usize, whose: &str, errors: &mut Errors) {
-    if let Some(field) = fields.get(most) {
-        let count = fields.len();
-        errors.at(
-            &field.name,
-            format!("{whose} has at most {most} fields, and this one has {count}; remove some, or join them"),
-        );
-    }
+    fields::usdt_of_point(point, errors);
 }
 
 #[cfg(test)]

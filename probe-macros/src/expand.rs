@@ -5,14 +5,13 @@ mod block;
 mod fields;
 mod function;
 
-pub(crate) use function::arguments;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
 
-use proc_macro2::{Literal, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
-
-use crate::errors::Errors;
-use crate::model::{Item, Point, PointName, Prepared, Settings};
-use crate::{args, asynchronous, body, check, fallback, parse};
+use crate::check::Prepared;
+use crate::model::{Errors, Item, Point, PointName};
+use crate::tokens::{krate_at, string};
+use crate::{args, asynchronous, check, fallback, parse};
 
 /// Expands `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -82,40 +81,6 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
 
 /// The note of a definition whose sites have USDT probes beside them.
 const USDT_NOTE: &str = "usdt=1\n";
-
-/// Returns `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group
-/// of their function.
-pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
-    let rewritten = body::rewrite(body.clone(), &mut |name, arguments| {
-        let krate = krate_at(settings.krate.as_ref(), name.span());
-        let Some(group) = &settings.group else {
-            return quote_spanned!(name.span()=> #krate::point! #arguments);
-        };
-        let group = string(&group.value(), group.span());
-        let arguments = arguments.stream();
-        quote_spanned!(name.span()=> #krate::__private::v1::expand_point! { #krate, #group; #arguments })
-    });
-    rewritten.unwrap_or(body)
-}
-
-/// Returns the path of `probe_runtime`, resolved like the user's own code, but located at `span`:
-/// errors point there, and the runtime uses it as the probe's location.
-pub(crate) fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
-    let Some(path) = path else {
-        return quote_spanned!(span=> ::probe_runtime);
-    };
-    let place = |mut tree: TokenTree| {
-        tree.set_span(tree.span().located_at(span));
-        tree
-    };
-    path.clone().into_iter().map(place).collect()
-}
-
-fn string(value: &str, span: Span) -> Literal {
-    let mut literal = Literal::string(value);
-    literal.set_span(span);
-    literal
-}
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@ use proc_macro2::{Group, TokenStream};
 use quote::quote;
 use syn::Error;
 
-use crate::model::{Block, Function, Item, Part, Plan, Settings};
-use crate::{body, expand};
+use crate::check::{Part, Plan};
+use crate::model::{Block, Function, Item, Settings};
+use crate::tokens;
 
 /// Returns the errors of `#[probe]`, and the item.
 pub(crate) fn attribute(error: &Error, item: Item, krate: Option<&TokenStream>) -> TokenStream {
@@ -57,18 +58,18 @@ fn unprobed(plan: Plan, krate: Option<&TokenStream>) -> TokenStream {
         Part::Function(function, _) => self::function(function, krate),
         Part::Block(plan) => unprobed(plan, krate),
     });
-    let (head, body) = (&plan.block.head, body::rebuilt(&plan.block.body, inside.collect()));
+    let (head, body) = (&plan.block.head, tokens::rebuilt(&plan.block.body, inside.collect()));
     quote!(#head #body)
 }
 
 fn with_points(body: &Group, krate: Option<&TokenStream>) -> Group {
     let settings = Settings { krate: krate.cloned(), ..Settings::default() };
-    body::rebuilt(body, expand::points(body.stream(), &settings))
+    tokens::rebuilt(body, tokens::points(body.stream(), &settings))
 }
 
 fn without_points(body: &Group) -> Group {
-    let rewritten = body::rewrite(body.stream(), &mut |_, _| quote!(()));
-    body::rebuilt(body, rewritten.unwrap_or_else(|| body.stream()))
+    let rewritten = tokens::rewrite(body.stream(), &mut |_, _| quote!(()));
+    tokens::rebuilt(body, rewritten.unwrap_or_else(|| body.stream()))
 }
 
 /// Returns the errors as one expression, whatever their number.

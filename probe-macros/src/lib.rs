@@ -14,14 +14,14 @@
 
 mod args;
 mod asynchronous;
-mod body;
 mod check;
-mod errors;
 mod expand;
 mod fallback;
 mod model;
 mod parse;
 mod replace;
+mod signature;
+mod tokens;
 
 use proc_macro::TokenStream;
 

@@ -1,9 +1,10 @@
 //! The user's code as data: the parsers fill it in, `check` validates it, `expand` prints it.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use syn::{Expr, ExprAsync, LitStr, Type};
+use std::fmt::Display;
 
-use crate::replace::Replaceable;
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{Error, Expr, ExprAsync, LitStr};
 
 /// One argument of `#[probe(…)]`, before the check.
 pub(crate) struct Arg {
@@ -50,6 +51,30 @@ pub(crate) struct Settings {
     pub(crate) usdt: Option<Ident>,
 }
 
+impl Settings {
+    /// Returns the arguments that parse to these settings.
+    pub(crate) fn to_arguments(&self) -> TokenStream {
+        let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, usdt, .. } =
+            self;
+        let texts =
+            [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
+                let key = Ident::new(key, Span::call_site());
+                value.as_ref().map(|value| quote!(#key = #value))
+            });
+        let words = [
+            args.as_ref().map(|args| args.tokens.clone()),
+            ret.as_ref().map(|ret| ret.tokens.clone()),
+            replace.as_ref().map(|replace| replace.tokens.clone()),
+        ];
+        let flags = [all, skip, usdt].into_iter().flatten().map(ToTokens::to_token_stream);
+        let filters = [only, except].into_iter().flatten();
+        let filters = filters.map(|Filter { word, globs }| quote!(#word(#(#globs),*)));
+        let krate = krate.as_ref().map(|path| quote!(crate = #path));
+        let arguments = texts.chain(words.into_iter().flatten()).chain(flags).chain(filters).chain(krate);
+        quote!(#(#arguments),*)
+    }
+}
+
 /// The globs of `only(…)` or `except(…)`.
 pub(crate) struct Filter {
     pub(crate) word: Ident,
@@ -81,35 +106,6 @@ pub(crate) struct Replace {
     pub(crate) tokens: TokenStream,
     /// `replace(method)`: the function is in an `impl`, which its signature does not show.
     pub(crate) is_method: bool,
-}
-
-/// Captures and replacement of a function, from its settings and signature.
-#[derive(Default)]
-pub(crate) struct Prepared {
-    pub(crate) captures: Captures,
-    /// The parts of its replacement, if it may be replaced.
-    pub(crate) replaceable: Option<Replaceable>,
-}
-
-/// Fields that a function's probes record, from its settings and its signature.
-#[derive(Default)]
-pub(crate) struct Captures {
-    pub(crate) entry: Vec<Field>,
-    pub(crate) exit: Option<ExitCaptures>,
-}
-
-/// The exit of a function whose result is recorded.
-pub(crate) struct ExitCaptures {
-    /// Name that the fields use for a reference to the result.
-    pub(crate) result: Ident,
-    /// Fields of the exit, after its outcome.
-    pub(crate) fields: Vec<Field>,
-    /// Type of the result, as far as the body can name it.
-    pub(crate) ty: Type,
-    /// Variables that the closure around the body takes by value, in this order.
-    pub(crate) moves: Vec<Ident>,
-    /// Whether the body may assign to an argument.
-    pub(crate) is_assigned: bool,
 }
 
 /// The item under `#[probe]`.
@@ -177,27 +173,6 @@ pub(crate) struct Own {
     pub(crate) args: TokenStream,
 }
 
-/// A block with the fate of each function.
-pub(crate) struct Plan {
-    pub(crate) block: Block,
-    /// One for each of the block's elements.
-    pub(crate) parts: Vec<Part>,
-}
-
-pub(crate) enum Part {
-    Function(Function, Box<Fate>),
-    Block(Plan),
-    Other(TokenStream),
-}
-
-/// The fate of a function in a block.
-pub(crate) struct Fate {
-    /// Complete settings, with name, group and path from the block.
-    pub(crate) settings: Settings,
-    /// The probes of the function, or the reason why it has none.
-    pub(crate) verdict: Result<Prepared, &'static str>,
-}
-
 /// The input of `__point!`.
 pub(crate) struct Point {
     /// The path of `probe_runtime`.
@@ -238,4 +213,35 @@ pub(crate) enum Style {
     Display,
     /// As its type allows, for `args(*)` and `ret`.
     Any,
+}
+
+/// The errors of one macro call, each at its own tokens. They are collected, so that all of them are
+/// reported together.
+#[derive(Default)]
+pub(crate) struct Errors(Option<Error>);
+
+impl Errors {
+    pub(crate) fn push(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(first) => first.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// Adds an error that underlines all of `tokens`; without tokens, the macro call.
+    pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
+        self.push(Error::new_spanned(tokens, message));
+    }
+
+    pub(crate) fn at_span(&mut self, span: Span, message: impl Display) {
+        self.push(Error::new(span, message));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn into_result(self) -> Result<(), Error> {
+        self.0.map_or(Ok(()), Err)
+    }
 }

@@ -8,13 +8,11 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Expr, ExprAsync, ExprLit, Lit, Signature, Token, Visibility};
+use syn::{Expr, ExprAsync, ExprLit, Lit, Token};
 
-use crate::errors::Errors;
-use crate::model::{Field, Function, Item, Point, PointName, Style};
+use crate::model::{Errors, Field, Function, Item, Point, PointName, Style};
 
 mod block;
-mod type_name;
 
 pub(crate) use block::own;
 
@@ -130,8 +128,6 @@ fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
 /// is unknown.
 pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
     let mut trees = tokens.into_iter();
-    let is_punct =
-        |tree: &TokenTree, wanted| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted);
     let head: Vec<TokenTree> = trees.by_ref().take_while(|tree| !is_punct(tree, ';')).collect();
     let (krate, group) = match head.as_slice() {
         [krate @ .., comma, group] if is_punct(comma, ',') => {
@@ -212,25 +208,6 @@ fn comma(input: ParseStream) -> syn::Result<()> {
     Ok(())
 }
 
-/// Parses all of a function's head.
-pub(crate) fn head(head: TokenStream) -> syn::Result<(Vec<Attribute>, Visibility, Signature)> {
-    let parser = |input: ParseStream| Ok((Attribute::parse_outer(input)?, input.parse()?, input.parse()?));
-    parser.parse2(head)
-}
-
-/// Parses the signature at the end of a function's head.
-pub(crate) fn signature(head: TokenStream) -> syn::Result<Signature> {
-    let parser = |input: ParseStream| {
-        Attribute::parse_outer(input)?;
-        input.parse::<Visibility>()?;
-        if input.fork().parse::<Ident>().is_ok_and(|word| word == "default") {
-            input.parse::<Ident>()?;
-        }
-        input.parse()
-    };
-    parser.parse2(head)
-}
-
 fn point_name(input: ParseStream) -> syn::Result<PointName> {
     let mut expr = input.parse()?;
     // A `$name:literal` comes in a group without delimiters.
@@ -307,6 +284,10 @@ fn not_a_field(start: ParseStream, input: ParseStream) -> syn::Error {
         Ok(expr) => syn::Error::new_spanned(expr, message),
         Err(_) => input.error(message),
     }
+}
+
+pub(crate) fn is_punct(tree: &TokenTree, wanted: char) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
 #[cfg(test)]

@@ -12,17 +12,20 @@
 //! one short expression                               small
 //! anything else                                      probed
 //! ```
+//! One short expression is the body of getters, setters, constructors, conversions and delegates. A
+//! site costs one NOP wherever the function's code lands, and stops the compiler from vectorising a
+//! loop around it. That is negligible beside a function with a larger body, but multiplies the cost
+//! of a function that reads a field (the bench `blocks`).
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::filter::Layer;
-use super::{SECOND, fits_block, fits_function, function, naked, prepared, settings, small};
+use super::{Fate, Part, Plan, SECOND, fits_block, fits_function, function, naked, prepared, settings};
 use crate::asynchronous::{deferred_block, early};
-use crate::errors::Errors;
-use crate::expand::{arguments, krate_at};
-use crate::model::{Block, Element, Fate, Function, Inside, Own, Part, Plan, Settings};
+use crate::model::{Block, Element, Errors, Function, Inside, Own, Settings};
+use crate::tokens::krate_at;
 use crate::{args, parse};
 
 /// Decides on each function in the block.
@@ -144,7 +147,7 @@ fn left_to_itself(
     settings.all = word(settings.all, scope.all, "all");
     settings.skip = word(settings.skip, scope.skip, "skip");
     let krate = krate_at(settings.krate.as_ref(), block.body.span_open());
-    deferred_block(&krate, arguments(&settings), block)
+    deferred_block(&krate, settings.to_arguments(), block)
 }
 
 /// Returns the settings of an item's own `#[probe]`, if it has one.
@@ -214,7 +217,7 @@ fn light(function: &Function) -> Option<&'static str> {
     if function.attributes.iter().any(is_inline) {
         return Some("inline");
     }
-    function.body.as_ref().is_ok_and(|body| small::is_small(&body.stream())).then_some("small")
+    function.body.as_ref().is_ok_and(|body| is_small(&body.stream())).then_some("small")
 }
 
 /// Returns whether this is `#[inline]`, `#[inline(always)]`, or one of them under a condition.
@@ -253,6 +256,45 @@ fn conditional(attribute: &Group) -> Vec<Group> {
     let inner: Vec<TokenTree> = list.stream().into_iter().collect();
     let parts = inner.split(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ','));
     parts.skip(1).map(|part| Group::new(Delimiter::Bracket, part.iter().cloned().collect())).collect()
+}
+
+/// Greatest number of tokens: `self.entries.get(index).map(|entry| &entry.value)` has 17. A bracket
+/// and its partner count as one.
+const MAX_TOKENS: usize = 20;
+
+/// Words that a short expression doesn't have, since they branch, loop, leave or wait.
+const WORDS: [&str; 10] =
+    ["async", "await", "break", "continue", "for", "if", "loop", "match", "return", "while"];
+
+/// Returns whether the contents of these braces are at most one short expression, with or without a
+/// semicolon.
+pub(super) fn is_small(body: &TokenStream) -> bool {
+    let mut trees: Vec<TokenTree> = body.clone().into_iter().collect();
+    if matches!(trees.last(), Some(TokenTree::Punct(punct)) if punct.as_char() == ';') {
+        trees.pop();
+    }
+    let mut left = MAX_TOKENS;
+    is_short(trees, &mut left)
+}
+
+fn is_short(trees: impl IntoIterator<Item = TokenTree>, left: &mut usize) -> bool {
+    trees.into_iter().all(|tree| {
+        if let TokenTree::Group(group) = &tree
+            && group.delimiter() == Delimiter::None
+        {
+            return is_short(group.stream(), left);
+        }
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        match tree {
+            TokenTree::Group(group) => is_short(group.stream(), left),
+            TokenTree::Ident(word) => WORDS.iter().all(|known| word != known),
+            TokenTree::Punct(punct) => punct.as_char() != ';',
+            TokenTree::Literal(_) => true,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Expr, FnArg, Pat, PatIdent, ReceiverKind, ReturnType, Signature, Type};
+use syn::{Expr, FnArg, ReturnType, Signature, Type};
 
-use super::{MAX_FIELDS, too_many};
+use super::fields::{MAX_FIELDS, too_many};
+use super::{Captures, ExitCaptures};
 use crate::asynchronous::{Wrapped, asynchronous};
-use crate::errors::Errors;
-use crate::model::{ArgsList, Captures, ExitCaptures, Field, Function, RetList, Settings, Style};
-use crate::parse;
+use crate::model::{ArgsList, Errors, Field, Function, RetList, Settings, Style};
+use crate::signature::{self, Variable, bare, moves, variables};
 
 /// Returns the captures of the probes of `function`. Without `args` and `ret` they are empty,
 /// without an error: the signature is not read.
@@ -20,7 +20,7 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
     if settings.args.is_none() && settings.ret.is_none() {
         return Captures::default();
     }
-    let signature = match parse::signature(function.head.clone()) {
+    let signature = match signature::signature(function.head.clone()) {
         Ok(signature) => signature,
         Err(error) => {
             errors.at_span(
@@ -85,89 +85,6 @@ fn not_future(fields: &[Field], errors: &mut Errors) {
             &field.name,
             "every event of a future has a field `future` already; give this one another name",
         );
-    }
-}
-
-/// A variable that an argument is bound to.
-struct Variable {
-    name: Ident,
-    hold: Hold,
-    /// Whether it is a `mut` variable, which may be assigned to.
-    is_mut: bool,
-}
-
-/// The way a variable holds its value, as far as the text of its type tells.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    /// A `&mut`.
-    Mutable,
-    /// A value that may have to be dropped.
-    Owned,
-    /// `self` or `mut self`.
-    OwnedSelf,
-    /// A value that never has to be dropped, and is copied when it is moved.
-    Copied,
-}
-
-fn variables(signature: &Signature) -> Vec<Variable> {
-    let mut found = Vec::new();
-    for input in &signature.inputs {
-        match input {
-            FnArg::Receiver(receiver) => {
-                let hold = match &receiver.kind {
-                    ReceiverKind::Reference(_, _, None) => Hold::Copied,
-                    ReceiverKind::Reference(_, _, Some(_)) => Hold::Mutable,
-                    ReceiverKind::Typed(_, ty) => hold(ty, true),
-                    _ => Hold::OwnedSelf,
-                };
-                let is_mut =
-                    !matches!(receiver.kind, ReceiverKind::Reference(..)) && receiver.mutability.is_some();
-                found.push(Variable { name: receiver.self_token.into(), hold, is_mut });
-            }
-            FnArg::Typed(typed) => bound(&typed.pat, true, &mut |ident, is_all| {
-                let (name, is_mut) = (ident.ident.clone(), ident.mutability.is_some());
-                found.push(Variable { name, hold: hold(&typed.ty, is_all), is_mut });
-            }),
-        }
-    }
-    found
-}
-
-/// Returns how a variable holds its value. `is_all` says that it is the whole value of `ty`, not a
-/// part.
-fn hold(ty: &Type, is_all: bool) -> Hold {
-    const COPIED: [&str; 16] = [
-        "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32",
-        "u64", "u8", "usize",
-    ];
-    match bare(ty) {
-        Type::Reference(reference) if reference.mutability.is_some() && is_all => Hold::Mutable,
-        Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Hold::Copied,
-        Type::Path(path) if COPIED.iter().any(|name| path.path.is_ident(name)) => Hold::Copied,
-        _ => Hold::Owned,
-    }
-}
-
-/// Calls `each` for every variable in a pattern, and tells whether it is the whole value.
-fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&PatIdent, bool)) {
-    let mut part = |pattern: &Pat| bound(pattern, false, each);
-    match pattern {
-        Pat::Ident(ident) => {
-            each(ident, is_all && ident.by_ref.is_none());
-            if let Some((_, pattern)) = &ident.subpat {
-                bound(pattern, false, each);
-            }
-        }
-        Pat::Paren(paren) => bound(&paren.pat, is_all, each),
-        Pat::Type(typed) => bound(&typed.pat, is_all, each),
-        Pat::Reference(reference) => part(&reference.pat),
-        Pat::Tuple(tuple) => tuple.elems.iter().for_each(part),
-        Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(part),
-        Pat::Slice(slice) => slice.elems.iter().for_each(part),
-        Pat::Struct(structure) => structure.fields.iter().for_each(|field| part(&field.pat)),
-        // All alternatives bind the same variables.
-        Pat::Or(or) => or.cases.first().into_iter().for_each(part),
-        _ => {}
     }
 }
 
@@ -266,54 +183,6 @@ fn ty(function: &Function, signature: &Signature, errors: &mut Errors) -> Type {
 
 fn unit() -> Type {
     syn::parse_quote_spanned!(proc_macro2::Span::mixed_site()=> ())
-}
-
-/// Returns the variables that the closure around the body takes by value, even if the body only
-/// borrows them.
-/// - `&mut` variables: up to the edition 2018, a borrow through a variable that is itself borrowed
-///   can't be returned.
-/// - Several owned variables: otherwise a variable that only one way out moves would be dropped
-///   before variables that are never moved, whatever their order. The closure drops its captured
-///   variables in the order in which it mentions them. Arguments are dropped in reverse order.
-fn moves(variables: &[Variable]) -> Vec<Ident> {
-    let is_owned = |variable: &&Variable| matches!(variable.hold, Hold::Owned | Hold::OwnedSelf);
-    let several = variables.iter().filter(is_owned).count() > 1;
-    let is_moved = |variable: &&Variable| match variable.hold {
-        Hold::Mutable | Hold::OwnedSelf => true,
-        Hold::Owned => several,
-        Hold::Copied => false,
-    };
-    variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
-}
-
-/// Returns the variables that the closure around a call that returns a future mentions first: all
-/// that may have to be dropped, in the order that [`moves`] describes. So neither the body's order
-/// of use nor unused variables matter. A variable under a condition can't be named. The `bool`
-/// tells whether the body may assign to an argument.
-pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
-    let mut signature = signature.clone();
-    let is_conditional = |attributes: &[Attribute]| attributes.iter().any(|it| it.path().is_ident("cfg"));
-    signature.inputs = signature
-        .inputs
-        .into_iter()
-        .filter(|input| match input {
-            FnArg::Receiver(receiver) => !is_conditional(&receiver.attrs),
-            FnArg::Typed(typed) => !is_conditional(&typed.attrs),
-        })
-        .collect();
-    let mut variables = variables(&signature);
-    variables.retain(|variable| variable.hold != Hold::Copied);
-    let is_assigned = variables.iter().any(|variable| variable.is_mut);
-    (variables.into_iter().rev().map(|variable| variable.name).collect(), is_assigned)
-}
-
-/// Returns a type without parentheses and groups around it.
-fn bare(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => bare(&group.elem),
-        Type::Paren(paren) => bare(&paren.elem),
-        ty => ty,
-    }
 }
 
 /// Replaces types that can't be written outside of a signature by `_`: `impl Trait`, and macros

@@ -8,8 +8,7 @@ use std::cell::{Cell, RefCell};
 
 use syn::LitStr;
 
-use crate::errors::Errors;
-use crate::model::{Filter, Settings};
+use crate::model::{Errors, Filter, Settings};
 
 /// The filters of one block.
 pub(super) struct Layer<'s> {

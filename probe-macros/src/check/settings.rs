@@ -7,8 +7,7 @@ use syn::{LitStr, Path, Token};
 
 use super::{fields, filter, name, name_not_literal, nameable};
 use crate::asynchronous::DEFERRED;
-use crate::errors::Errors;
-use crate::model::{Arg, ArgsList, Filter, Given, Replace, RetList, Settings};
+use crate::model::{Arg, ArgsList, Errors, Filter, Given, Replace, RetList, Settings};
 use crate::parse;
 
 /// Greatest length of `doc`: enough for a sentence or two, as it is part of the program.
@@ -201,7 +200,7 @@ fn take_args(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
     }
     match parse::args_list(list.stream()) {
         Ok((all, list)) => {
-            fields(&list, errors);
+            fields::check(&list, errors);
             settings.args =
                 Some(ArgsList { tokens: arg.tokens.clone(), key: key.clone(), all, fields: list });
         }
@@ -223,7 +222,7 @@ fn take_ret(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         }
         Given::List(list) => match parse::ret_list(list.stream()) {
             Ok(list) => {
-                fields(&list, errors);
+                fields::check(&list, errors);
                 Some(list)
             }
             Err(error) => {

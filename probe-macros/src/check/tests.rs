@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{item as check_item, point as check_point, settings as check_settings, *};
+use crate::check::block::is_small;
 use crate::model::Settings;
 use crate::{args, parse};
 
@@ -242,7 +243,7 @@ fn small_bodies() {
         quote!(self.entries.get(index).map(|entry| &entry.value)),
         quote!(unsafe { *self.pointer.add(1) }),
     ] {
-        assert!(small::is_small(&body), "{body}");
+        assert!(is_small(&body), "{body}");
     }
     for body in [
         quote!(a(); b()),
@@ -257,7 +258,7 @@ fn small_bodies() {
         quote!(loop {}),
         quote!(a(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)),
     ] {
-        assert!(!small::is_small(&body), "{body}");
+        assert!(!is_small(&body), "{body}");
     }
 }
 

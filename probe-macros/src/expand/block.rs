@@ -5,10 +5,10 @@ use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use super::function::{function, named};
-use super::{krate_at, points};
-use crate::body;
+use crate::check::{Part, Plan};
 use crate::fallback;
-use crate::model::{Function, Inside, Part, Plan, Settings};
+use crate::model::{Function, Inside, Settings};
+use crate::tokens::{self, krate_at, points};
 
 /// Returns the block, and the items that must stand beside it.
 pub(super) fn block(plan: Plan) -> TokenStream {
@@ -37,7 +37,7 @@ pub(super) fn block(plan: Plan) -> TokenStream {
             },
         }
     }
-    let (head, body) = (&block.head, body::rebuilt(&block.body, inside));
+    let (head, body) = (&block.head, tokens::rebuilt(&block.body, inside));
     if beside.is_empty() {
         return quote!(#head #body);
     }
@@ -54,10 +54,10 @@ fn has_statements(reason: &str) -> bool {
 
 /// Returns the body with the definition of the missing probe at its beginning.
 fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -> Group {
-    let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
+    let (inner_attributes, statements) = tokens::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
     let definition = definition(settings, reason, function, &quote!(inside));
-    body::rebuilt(body, quote!(#inner_attributes #definition #statements))
+    tokens::rebuilt(body, quote!(#inner_attributes #definition #statements))
 }
 
 /// Returns the definition of a probe without sites, with its place.

@@ -6,9 +6,9 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Type};
 
-use super::string;
-use crate::body;
-use crate::model::{ExitCaptures, Field, Function, Style};
+use crate::check::ExitCaptures;
+use crate::model::{Field, Function, Style};
+use crate::tokens::{self, string};
 
 /// Returns the tokens after the name of a probe or of a result: `contained`, if panics of the
 /// fields must be contained, and the fields.
@@ -70,7 +70,7 @@ pub(crate) fn closure(
     let span = function.name.span();
     let moving =
         (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
-    let block = body::rebuilt(body, quote!(#moving #statements));
+    let block = tokens::rebuilt(body, quote!(#moving #statements));
     // rustc's lint does not count the drop of a captured variable as a use, as it does for an
     // argument: a guard that is disarmed.
     let quiet = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));

@@ -2,14 +2,16 @@
 //! recorded, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
-use super::{USDT_NOTE, fields, krate_at, points, string};
+use super::{USDT_NOTE, fields};
 use crate::asynchronous::{self, Asynchronous, Wrapped};
-use crate::model::{Captures, Filter, Function, Item, Prepared, Settings};
-use crate::{body, fallback, replace};
+use crate::check::{Captures, Prepared};
+use crate::model::{Function, Item, Settings};
+use crate::tokens::{self, krate_at, points, string};
+use crate::{fallback, replace};
 
 /// Expands a function that passed the check.
 pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Function) -> TokenStream {
@@ -19,7 +21,7 @@ pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Funct
         (Ok(None), Ok(body)) => (function.head.clone(), probed(settings, captures, &function, body)),
         (Ok(Some(_)), _) if asynchronous::is_early(settings, &function) => {
             let krate = krate_at(krate, function.name.span());
-            return asynchronous::deferred(&krate, arguments(settings), &function);
+            return asynchronous::deferred(&krate, settings.to_arguments(), &function);
         }
         (Ok(Some(found)), Ok(body)) => future(settings, captures, found, &function, body),
         // The check has refused it.
@@ -31,33 +33,12 @@ pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Funct
     replace::emit(replaceable, &krate, &named(settings, &function.name, ""), &body)
 }
 
-/// Returns the arguments that parse to these settings.
-pub(crate) fn arguments(settings: &Settings) -> TokenStream {
-    let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, usdt, .. } =
-        settings;
-    let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
-        let key = Ident::new(key, Span::call_site());
-        value.as_ref().map(|value| quote!(#key = #value))
-    });
-    let words = [
-        args.as_ref().map(|args| args.tokens.clone()),
-        ret.as_ref().map(|ret| ret.tokens.clone()),
-        replace.as_ref().map(|replace| replace.tokens.clone()),
-    ];
-    let flags = [all, skip, usdt].into_iter().flatten().map(ToTokens::to_token_stream);
-    let filters = [only, except].into_iter().flatten();
-    let filters = filters.map(|Filter { word, globs }| quote!(#word(#(#globs),*)));
-    let krate = krate.as_ref().map(|path| quote!(crate = #path));
-    let arguments = texts.chain(words.into_iter().flatten()).chain(flags).chain(filters).chain(krate);
-    quote!(#(#arguments),*)
-}
-
 /// Returns the body with the entry and exit probe as its first statement, or around it, if its
 /// result is recorded.
 fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> Group {
     let probe = placed(settings, &function.name);
     let span = function.name.span();
-    let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
+    let (inner_attributes, statements) = tokens::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
     // At the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(settings.krate.as_ref(), span);
@@ -81,7 +62,7 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &
             } #end)
         }
     };
-    let mut rebuilt = body::rebuilt(body, quote!(#inner_attributes #statements));
+    let mut rebuilt = tokens::rebuilt(body, quote!(#inner_attributes #statements));
     rebuilt.set_span(place_of(&function.name, body.span()));
     rebuilt
 }

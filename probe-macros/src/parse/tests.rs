@@ -5,6 +5,7 @@ use quote::quote;
 
 use super::*;
 use crate::model::{Element, Own};
+use crate::signature::signature;
 
 fn function(tokens: TokenStream) -> Function {
     match item(tokens) {

@@ -16,7 +16,7 @@ use syn::{
     ReceiverKind, ReturnType, Signature, Type, TypeFnPtr, TypeReference, WherePredicate,
 };
 
-use crate::errors::Errors;
+use crate::model::Errors;
 
 /// The lifetimes of a function's signature.
 pub(super) struct Lifetimes {

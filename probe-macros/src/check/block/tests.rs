@@ -4,9 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::check::tests::{messages, one_line_with};
-use crate::check::{block, fits, settings};
-use crate::errors::Errors;
-use crate::model::{Item, Part, Plan};
+use crate::check::{Part, Plan, block, fits, settings};
+use crate::model::{Errors, Item};
 use crate::{args, parse};
 
 /// Returns the fate of each function in a block, as `name` or `name reason`, and the errors.

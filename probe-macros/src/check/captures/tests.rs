@@ -5,8 +5,7 @@ use quote::quote;
 
 use crate::check::tests::{messages, one_line_with};
 use crate::check::{MAX_FIELDS, prepared, settings};
-use crate::errors::Errors;
-use crate::model::Item;
+use crate::model::{Errors, Item};
 use crate::{args, parse};
 
 /// Returns the errors of a function's captures.

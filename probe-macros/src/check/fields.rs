@@ -1,19 +1,114 @@
-//! The rules for the value of a field: it is evaluated only while the probe is active, so the
-//! program must not notice whether it was.
+//! The rules for fields.
 //!
-//! The check refuses all jumps and side effects that the syntax shows. A call can do anything; the
-//! documentation says that it must not change what the program does.
+//! The value of a field is evaluated only while the probe is active, so the program must not notice
+//! whether it was. The check refuses all jumps and side effects that the syntax shows. A call can do
+//! anything; the documentation says that it must not change what the program does.
+//!
+//! The fields of a probe with `usdt` are arguments of a USDT probe too. Tools read them from
+//! registers while the probe is latent, so nothing may be computed for them.
 
 use proc_macro2::Span;
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Expr, Lifetime, PointerMutability, Token};
+use syn::{BinOp, Expr, Ident, Lifetime, PointerMutability, Token};
 
-use crate::errors::Errors;
+use super::Captures;
+use crate::model::{Errors, Field, Point, RetList, Settings};
 
-pub(crate) fn check(expr: &Expr, errors: &mut Errors) {
+/// Greatest number of fields. A definition could count 255, but no reader follows that many.
+pub(super) const MAX_FIELDS: usize = 32;
+
+/// Checks the fields of one probe, as they are written.
+pub(super) fn check(fields: &[Field], errors: &mut Errors) {
+    let mut seen: Vec<String> = Vec::new();
+    for field in fields {
+        let name = field.name.unraw().to_string();
+        if seen.contains(&name) {
+            errors.at(
+                &field.name,
+                format!("duplicate field `{name}`; give each field of a probe its own name"),
+            );
+        }
+        seen.push(name);
+        check_value(&field.expr, errors);
+    }
+}
+
+pub(super) fn too_many(fields: &[Field], most: usize, whose: &str, errors: &mut Errors) {
+    if let Some(field) = fields.get(most) {
+        let count = fields.len();
+        errors.at(
+            &field.name,
+            format!("{whose} has at most {most} fields, and this one has {count}; remove some, or join them"),
+        );
+    }
+}
+
+/// Greatest number of fields: an unoptimised build keeps three registers for each.
+const MAX_USDT_FIELDS: usize = 4;
+
+/// Checks the fields of a function's probes.
+pub(super) fn usdt_of_function(settings: &Settings, captures: &Captures, errors: &mut Errors) {
+    if settings.usdt.is_none() {
+        return;
+    }
+    check_variables(
+        &captures.entry,
+        |name| {
+            format!(
+                "pass an argument as it is, or write `let {name} = …;` and `probe!(usdt, \"…\", {name})` in the body"
+            )
+        },
+        errors,
+    );
+    if let Some(RetList { key, fields: Some(_), .. }) = &settings.ret {
+        errors.at(
+            key,
+            "with `usdt`, `ret` has no fields: a latent probe computes nothing for a tool, so it passes the result \
+             itself; write `ret`, or remove one of the two",
+        );
+    }
+}
+
+/// Checks the fields of a `probe!(usdt, …)`.
+pub(super) fn usdt_of_point(point: &Point, errors: &mut Errors) {
+    if point.is_usdt {
+        let help = |name| format!("write `let {name} = …;` before `probe!(usdt, \"…\", {name})`");
+        check_variables(&point.fields, help, errors);
+    }
+}
+
+fn check_variables(fields: &[Field], help: impl Fn(Ident) -> String, errors: &mut Errors) {
+    for Field { name, expr, .. } in fields {
+        if !is_variable(expr) {
+            let help = help(name.unraw());
+            errors.at(
+                expr,
+                format!(
+                    "with `usdt`, a field is a variable: tools read it from its register, and a latent probe computes \
+                     nothing; {help}"
+                ),
+            );
+        }
+    }
+    too_many(fields, MAX_USDT_FIELDS, "a probe with `usdt`", errors);
+}
+
+fn is_variable(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => path.qself.is_none() && path.path.get_ident().is_some(),
+        Expr::Group(group) => is_variable(&group.expr),
+        Expr::Paren(paren) => is_variable(&paren.expr),
+        // A variable of `args(*)`.
+        Expr::Verbatim(_) => true,
+        _ => false,
+    }
+}
+
+fn check_value(expr: &Expr, errors: &mut Errors) {
     Search { errors, within: Within::default() }.visit_expr(expr);
 }
 
@@ -68,7 +163,7 @@ impl Search<'_> {
             None => self.within.in_loop,
         };
         if !stays {
-            let token = proc_macro2::Ident::new(what, place);
+            let token = Ident::new(what, place);
             self.control_flow(token, &format!("`{what}`"));
         }
     }

@@ -1,17 +1,20 @@
-//! Rewrites `probe!(…)` in the body of a `#[probe]` function.
+//! Tokens: bodies with other contents, texts and paths at a place; and `probe!(…)` in the body of a
+//! `#[probe]` function.
 //!
 //! Stable Rust has one namespace for all macros, so `use probe_runtime::probe` brings in the
 //! attribute, and a `probe!(…)` beside it would resolve to that attribute. The attribute
 //! therefore redirects each unqualified `probe!(…)` of its function's body.
 
-use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Literal, Spacing, Span, TokenStream, TokenTree};
+use quote::quote_spanned;
+
+use crate::model::Settings;
 
 /// Returns `tokens` with every `probe!(…)`, however deep, replaced by the result of `replace`,
 /// which gets the name `probe` and the arguments.
 ///
 /// Returns `None` if there is no `probe!(…)`: the caller then keeps the user's own groups. A
 /// rebuilt group has one span for its two delimiters, which would blur rustc's messages.
-/// span for its two delimiters, which would blur rustc's messages.
 pub(crate) fn rewrite(
     tokens: TokenStream,
     replace: &mut dyn FnMut(&Ident, Group) -> TokenStream,
@@ -81,6 +84,41 @@ pub(crate) fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenSt
     }
     let mut trees = trees.into_iter();
     (trees.by_ref().take(end).collect(), trees.collect())
+}
+
+/// Returns `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group
+/// of their function.
+pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
+    let rewritten = rewrite(body.clone(), &mut |name, arguments| {
+        let krate = krate_at(settings.krate.as_ref(), name.span());
+        let Some(group) = &settings.group else {
+            return quote_spanned!(name.span()=> #krate::point! #arguments);
+        };
+        let group = string(&group.value(), group.span());
+        let arguments = arguments.stream();
+        quote_spanned!(name.span()=> #krate::__private::v1::expand_point! { #krate, #group; #arguments })
+    });
+    rewritten.unwrap_or(body)
+}
+
+/// Returns the path of `probe_runtime`, resolved like the user's own code, but located at `span`:
+/// errors point there, and the runtime uses it as the probe's location.
+pub(crate) fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
+    let Some(path) = path else {
+        return quote_spanned!(span=> ::probe_runtime);
+    };
+    let place = |mut tree: TokenTree| {
+        tree.set_span(tree.span().located_at(span));
+        tree
+    };
+    path.clone().into_iter().map(place).collect()
+}
+
+/// Returns a text, located at `span`.
+pub(crate) fn string(value: &str, span: Span) -> Literal {
+    let mut literal = Literal::string(value);
+    literal.set_span(span);
+    literal
 }
 
 #[cfg(test)]
