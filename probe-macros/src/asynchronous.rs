@@ -30,7 +30,7 @@ use syn::{
 };
 
 use crate::model::Function;
-use crate::signature::dropped;
+use crate::signature::drop_order;
 use crate::{signature, tokens};
 
 /// The parts of a function that returns a future.
@@ -104,7 +104,9 @@ enum Returned {
 
 fn returned(signature: &Signature) -> Returned {
     match promised(signature) {
-        Some((returned, bounds)) if bounds.iter().any(is_future) && bounds.iter().all(is_kept) => returned,
+        Some((returned, bounds)) if bounds.iter().any(is_future) && bounds.iter().all(is_forwarded) => {
+            returned
+        }
         _ => Returned::Other,
     }
 }
@@ -144,9 +146,9 @@ fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
 }
 
 /// Makes an `async {…}` or `async move {…}` a future that reports its progress to the runtime.
-pub(crate) fn telling(block: TokenStream, krate: &TokenStream) -> TokenStream {
+pub(crate) fn reporting(block: TokenStream, krate: &TokenStream) -> TokenStream {
     let first = quote!(#krate::__private::v1::unfrozen! {});
-    block.into_iter().map(|tree| entering(tree, &first)).collect()
+    block.into_iter().map(|tree| beginning_with(tree, &first)).collect()
 }
 
 impl Asynchronous {
@@ -193,12 +195,12 @@ impl Asynchronous {
                 let statements = rewrite(statements);
                 let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
                 let output = self.output.map_or_else(|| quote!(_), |output| quote!(#output));
-                let (dropped, is_assigned) = dropped(&self.signature);
-                let moving =
-                    (!dropped.is_empty()).then(|| quote!(#krate::__private::v1::moving!(#(#dropped),*);));
+                let (drop_order, is_assigned) = drop_order(&self.signature);
+                let moving = (!drop_order.is_empty())
+                    .then(|| quote!(#krate::__private::v1::moving!(#(#drop_order),*);));
                 // rustc's lint does not count the drop of a captured variable as a use.
-                let quiet = (moving.is_some() && is_assigned).then(|| quote!(#[allow(unused_assignments)]));
-                let closure = quote!(#quiet move || { #moving #statements });
+                let allow = (moving.is_some() && is_assigned).then(|| quote!(#[allow(unused_assignments)]));
+                let closure = quote!(#allow move || { #moving #statements });
                 (function.head.clone(), wrap(quote!(#call::<_, #output>(#closure))))
             }
         };
@@ -278,12 +280,12 @@ fn is_future(bound: &TypeParamBound) -> bool {
 
 /// Returns whether the wrapper fulfils this bound if its future does. Any other trait may be
 /// implemented only for the future.
-fn is_kept(bound: &TypeParamBound) -> bool {
-    const KEPT: [&str; 8] =
+fn is_forwarded(bound: &TypeParamBound) -> bool {
+    const FORWARDED: [&str; 8] =
         ["Clone", "Future", "RefUnwindSafe", "Send", "Sized", "Sync", "Unpin", "UnwindSafe"];
     match bound {
         TypeParamBound::Trait(it) => {
-            it.path.segments.last().is_some_and(|it| KEPT.iter().any(|kept| it.ident == kept))
+            it.path.segments.last().is_some_and(|it| FORWARDED.iter().any(|forwarded| it.ident == forwarded))
         }
         TypeParamBound::Lifetime(_) | TypeParamBound::PreciseCapture(_) => true,
         _ => false,
@@ -315,7 +317,7 @@ impl LastBlock {
     /// Returns all tokens, with the block wrapped by `wrap`; `entered` is its first statement.
     fn wrap(self, entered: &TokenStream, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
         let mut tokens: TokenStream = self.before.into_iter().collect();
-        let block = wrap(self.block.into_iter().map(|tree| entering(tree, entered)).collect());
+        let block = wrap(self.block.into_iter().map(|tree| beginning_with(tree, entered)).collect());
         match self.pin {
             Some(pin) => tokens.extend([TokenTree::Group(tokens::rebuilt(&pin, block))]),
             None => tokens.extend(block),
@@ -325,7 +327,7 @@ impl LastBlock {
 }
 
 /// Adds the first statement if this token of an `async move {…}` is its braces.
-fn entering(tree: TokenTree, entered: &TokenStream) -> TokenTree {
+fn beginning_with(tree: TokenTree, entered: &TokenStream) -> TokenTree {
     match tree {
         TokenTree::Group(group) => {
             let (inner_attributes, statements) = tokens::split_inner_attributes(group.stream());

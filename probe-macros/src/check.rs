@@ -49,7 +49,7 @@ pub(crate) struct ExitCaptures {
     pub(crate) is_assigned: bool,
 }
 
-/// A block with the fate of each function.
+/// A block with the decision about each function.
 pub(crate) struct Plan {
     pub(crate) block: Block,
     /// One for each of the block's elements.
@@ -57,13 +57,13 @@ pub(crate) struct Plan {
 }
 
 pub(crate) enum Part {
-    Function(Function, Box<Fate>),
+    Function(Function, Box<Decision>),
     Block(Plan),
     Other(TokenStream),
 }
 
-/// The fate of a function in a block.
-pub(crate) struct Fate {
+/// The decision about a function in a block.
+pub(crate) struct Decision {
     /// Complete settings, with name, group and path from the block.
     pub(crate) settings: Settings,
     /// The probes of the function, or the reason why it has none.

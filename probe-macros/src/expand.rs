@@ -72,7 +72,7 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
     if let Some(future) = future {
-        let future = asynchronous::telling(future.into_token_stream(), &krate);
+        let future = asynchronous::reporting(future.into_token_stream(), &krate);
         return quote!(#krate::__private::v1::future! { (#name, #notes #usdt); #krate::__private::v1::Told; #future });
     }
     let fields = fields::list(&fields);

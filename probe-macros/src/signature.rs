@@ -27,14 +27,14 @@ pub(crate) fn signature(head: TokenStream) -> syn::Result<Signature> {
 /// A variable that an argument is bound to.
 pub(crate) struct Variable {
     pub(crate) name: Ident,
-    hold: Hold,
+    ownership: Ownership,
     /// Whether it is a `mut` variable, which may be assigned to.
     pub(crate) is_mut: bool,
 }
 
 /// The way a variable holds its value, as far as the text of its type tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum Ownership {
     /// A `&mut`.
     Mutable,
     /// A value that may have to be dropped.
@@ -51,19 +51,19 @@ pub(crate) fn variables(signature: &Signature) -> Vec<Variable> {
     for input in &signature.inputs {
         match input {
             FnArg::Receiver(receiver) => {
-                let hold = match &receiver.kind {
-                    ReceiverKind::Reference(_, _, None) => Hold::Copied,
-                    ReceiverKind::Reference(_, _, Some(_)) => Hold::Mutable,
-                    ReceiverKind::Typed(_, ty) => hold(ty, true),
-                    _ => Hold::OwnedSelf,
+                let ownership = match &receiver.kind {
+                    ReceiverKind::Reference(_, _, None) => Ownership::Copied,
+                    ReceiverKind::Reference(_, _, Some(_)) => Ownership::Mutable,
+                    ReceiverKind::Typed(_, ty) => ownership(ty, true),
+                    _ => Ownership::OwnedSelf,
                 };
                 let is_mut =
                     !matches!(receiver.kind, ReceiverKind::Reference(..)) && receiver.mutability.is_some();
-                found.push(Variable { name: receiver.self_token.into(), hold, is_mut });
+                found.push(Variable { name: receiver.self_token.into(), ownership, is_mut });
             }
             FnArg::Typed(typed) => bound(&typed.pat, true, &mut |ident, is_all| {
                 let (name, is_mut) = (ident.ident.clone(), ident.mutability.is_some());
-                found.push(Variable { name, hold: hold(&typed.ty, is_all), is_mut });
+                found.push(Variable { name, ownership: ownership(&typed.ty, is_all), is_mut });
             }),
         }
     }
@@ -72,16 +72,16 @@ pub(crate) fn variables(signature: &Signature) -> Vec<Variable> {
 
 /// Returns how a variable holds its value. `is_all` says that it is the whole value of `ty`, not a
 /// part.
-fn hold(ty: &Type, is_all: bool) -> Hold {
+fn ownership(ty: &Type, is_all: bool) -> Ownership {
     const COPIED: [&str; 16] = [
         "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32",
         "u64", "u8", "usize",
     ];
     match bare(ty) {
-        Type::Reference(reference) if reference.mutability.is_some() && is_all => Hold::Mutable,
-        Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Hold::Copied,
-        Type::Path(path) if COPIED.iter().any(|name| path.path.is_ident(name)) => Hold::Copied,
-        _ => Hold::Owned,
+        Type::Reference(reference) if reference.mutability.is_some() && is_all => Ownership::Mutable,
+        Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Ownership::Copied,
+        Type::Path(path) if COPIED.iter().any(|name| path.path.is_ident(name)) => Ownership::Copied,
+        _ => Ownership::Owned,
     }
 }
 
@@ -116,12 +116,13 @@ fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&PatIdent, bool)) {
 ///   before variables that are never moved, whatever their order. The closure drops its captured
 ///   variables in the order in which it mentions them. Arguments are dropped in reverse order.
 pub(crate) fn moves(variables: &[Variable]) -> Vec<Ident> {
-    let is_owned = |variable: &&Variable| matches!(variable.hold, Hold::Owned | Hold::OwnedSelf);
+    let is_owned =
+        |variable: &&Variable| matches!(variable.ownership, Ownership::Owned | Ownership::OwnedSelf);
     let several = variables.iter().filter(is_owned).count() > 1;
-    let is_moved = |variable: &&Variable| match variable.hold {
-        Hold::Mutable | Hold::OwnedSelf => true,
-        Hold::Owned => several,
-        Hold::Copied => false,
+    let is_moved = |variable: &&Variable| match variable.ownership {
+        Ownership::Mutable | Ownership::OwnedSelf => true,
+        Ownership::Owned => several,
+        Ownership::Copied => false,
     };
     variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
 }
@@ -130,7 +131,7 @@ pub(crate) fn moves(variables: &[Variable]) -> Vec<Ident> {
 /// that may have to be dropped, in the order that [`moves`] describes. So neither the body's order
 /// of use nor unused variables matter. A variable under a condition can't be named. The `bool`
 /// tells whether the body may assign to an argument.
-pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
+pub(crate) fn drop_order(signature: &Signature) -> (Vec<Ident>, bool) {
     let mut signature = signature.clone();
     let is_conditional = |attributes: &[Attribute]| attributes.iter().any(|it| it.path().is_ident("cfg"));
     signature.inputs = signature
@@ -142,7 +143,7 @@ pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
         })
         .collect();
     let mut variables = variables(&signature);
-    variables.retain(|variable| variable.hold != Hold::Copied);
+    variables.retain(|variable| variable.ownership != Ownership::Copied);
     let is_assigned = variables.iter().any(|variable| variable.is_mut);
     (variables.into_iter().rev().map(|variable| variable.name).collect(), is_assigned)
 }

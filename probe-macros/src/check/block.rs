@@ -1,4 +1,4 @@
-//! The fate of each function in a block: probed, or left out for a reason, which is always
+//! The decision about each function in a block: probed, or left out for a reason, which is always
 //! reported.
 //!
 //! The first rule that applies decides:
@@ -21,8 +21,8 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
-use super::filter::Layer;
-use super::{Fate, Part, Plan, SECOND, fits_block, fits_function, function, naked, prepared, settings};
+use super::filter::BlockFilters;
+use super::{Decision, Part, Plan, SECOND, fits_block, fits_function, function, naked, prepared, settings};
 use crate::asynchronous::{deferred_block, early};
 use crate::model::{Block, Element, Errors, Function, Inside, Own, Settings};
 use crate::tokens::krate_at;
@@ -44,7 +44,7 @@ struct Scope<'s> {
     all: bool,
     skip: bool,
     usdt: Option<Ident>,
-    filters: Option<Layer<'s>>,
+    filters: Option<BlockFilters<'s>>,
     outer: Option<&'s Scope<'s>>,
 }
 
@@ -59,13 +59,13 @@ impl<'s> Scope<'s> {
             all: outer.all || settings.all.is_some(),
             skip: outer.skip || settings.skip.is_some(),
             usdt: settings.usdt.clone().or_else(|| outer.usdt.clone()),
-            filters: Layer::of(settings),
+            filters: BlockFilters::of(settings),
             outer: Some(outer),
         }
     }
 
     /// Returns the filters of this block and of those around it.
-    fn layers(&self) -> impl Iterator<Item = &Layer<'s>> {
+    fn layers(&self) -> impl Iterator<Item = &BlockFilters<'s>> {
         std::iter::successors(Some(self), |scope| scope.outer).filter_map(|scope| scope.filters.as_ref())
     }
 
@@ -102,8 +102,8 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
                 if let Some(replace) = settings.as_mut().and_then(|own| own.replace.as_mut()) {
                     replace.is_method |= block.inside == Inside::Methods;
                 }
-                let fate = fate(settings, &function, &scope, errors);
-                Part::Function(function, Box::new(fate))
+                let decision = decision(settings, &function, &scope, errors);
+                Part::Function(function, Box::new(decision))
             }
             Element::Block(own, inner) => {
                 check_hidden(&inner.attributes, errors);
@@ -111,7 +111,7 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
                 fits_block(&settings, errors);
                 match early(&settings, &inner) {
                     None => Part::Block(plan(inner, &scope, &settings, errors)),
-                    Some(early) => Part::Other(left_to_itself(&scope, settings, early, &inner, errors)),
+                    Some(early) => Part::Other(left_to_its_macro(&scope, settings, early, &inner, errors)),
                 }
             }
         });
@@ -124,7 +124,7 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
 
 /// Leaves a block with a macro on it to that macro, which must see the written code. The block gets
 /// a `#[probe]` of its own behind the macro, with the settings of its surroundings.
-fn left_to_itself(
+fn left_to_its_macro(
     scope: &Scope<'_>,
     mut settings: Settings,
     early: &Group,
@@ -159,7 +159,7 @@ fn own_settings(own: &[Own], errors: &mut Errors) -> Option<Settings> {
     Some(settings(&args::parse(first.args.clone()), errors))
 }
 
-fn fate(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &mut Errors) -> Fate {
+fn decision(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &mut Errors) -> Decision {
     let is_passed = passes(function, scope);
     let is_skipped = own.as_ref().map_or(scope.skip, |own| own.skip.is_some());
     let reason = match &own {
@@ -169,11 +169,11 @@ fn fate(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &
             self::function(function, errors);
             None
         }
-        None => unfit(function).or(match is_passed {
+        None => unsupported(function).or(match is_passed {
             Some(false) => Some("filtered"),
             Some(true) => None,
             None if scope.all => None,
-            None => light(function),
+            None => too_small(function),
         }),
     };
     let settings = scope.complete(own.unwrap_or_default(), function);
@@ -181,7 +181,7 @@ fn fate(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &
         Some(reason) => Err(reason),
         None => Ok(prepared(&settings, function, errors)),
     };
-    Fate { settings, verdict }
+    Decision { settings, verdict }
 }
 
 /// Returns the decision of the filters: `None` if no filter names the function.
@@ -194,7 +194,7 @@ fn passes(function: &Function, scope: &Scope<'_>) -> Option<bool> {
 }
 
 /// Returns the reason why the function can't have a probe.
-fn unfit(function: &Function) -> Option<&'static str> {
+fn unsupported(function: &Function) -> Option<&'static str> {
     if function.body.is_err() {
         Some("bodiless")
     } else if function.attributes.iter().any(|attribute| naked(attribute).is_some()) {
@@ -210,7 +210,7 @@ fn unfit(function: &Function) -> Option<&'static str> {
 
 /// Returns the reason why the function is too small for a probe that was not asked for by name. An
 /// `async` function is never too small: its text does not show the cost of polling it.
-fn light(function: &Function) -> Option<&'static str> {
+fn too_small(function: &Function) -> Option<&'static str> {
     if function.is("async") {
         return None;
     }

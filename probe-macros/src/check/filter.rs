@@ -11,7 +11,7 @@ use syn::LitStr;
 use crate::model::{Errors, Filter, Settings};
 
 /// The filters of one block.
-pub(super) struct Layer<'s> {
+pub(super) struct BlockFilters<'s> {
     only: Option<Globs<'s>>,
     except: Option<Globs<'s>>,
     /// The names that were matched, for messages.
@@ -23,7 +23,7 @@ struct Globs<'s> {
     is_used: Vec<Cell<bool>>,
 }
 
-impl<'s> Layer<'s> {
+impl<'s> BlockFilters<'s> {
     pub(super) fn of(settings: &'s Settings) -> Option<Self> {
         let globs = |filter: &'s Option<Filter>| filter.as_ref().map(Globs::new);
         let (only, except) = (globs(&settings.only), globs(&settings.except));

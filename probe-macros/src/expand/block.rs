@@ -19,16 +19,17 @@ pub(super) fn block(plan: Plan) -> TokenStream {
         match part {
             Part::Other(tokens) => inside.extend(tokens),
             Part::Block(plan) => inside.extend(self::block(plan)),
-            Part::Function(subject, fate) => match (fate.verdict, subject) {
-                (Ok(prepared), subject) => inside.extend(function(&fate.settings, &prepared, subject)),
+            Part::Function(subject, decision) => match (decision.verdict, subject) {
+                (Ok(prepared), subject) => inside.extend(function(&decision.settings, &prepared, subject)),
                 (Err(reason), Function { head, body: Ok(body), name, .. }) if has_statements(reason) => {
-                    let body = skipping(&fate.settings, reason, &name, &body);
+                    let body = skipping(&decision.settings, reason, &name, &body);
                     inside.extend(quote!(#head #body));
                 }
                 (Err(reason), subject) => {
                     let conditions = conditions(&subject.attributes);
-                    let definition = definition(&fate.settings, reason, &subject.name, &TokenStream::new());
-                    inside.extend(fallback::function(subject, fate.settings.krate.as_ref()));
+                    let definition =
+                        definition(&decision.settings, reason, &subject.name, &TokenStream::new());
+                    inside.extend(fallback::function(subject, decision.settings.krate.as_ref()));
                     match block.inside {
                         Inside::Module => inside.extend(quote!(#(#conditions)* #definition)),
                         Inside::Methods => beside.extend(quote!(#(#conditions)* #definition)),

@@ -73,8 +73,8 @@ pub(crate) fn closure(
     let block = tokens::rebuilt(body, quote!(#moving #statements));
     // rustc's lint does not count the drop of a captured variable as a use, as it does for an
     // argument: a guard that is disarmed.
-    let quiet = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));
-    quote!(#quiet || -> #ty #block)
+    let allow = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));
+    quote!(#allow || -> #ty #block)
 }
 
 /// Returns whether the type is written as `()`.
