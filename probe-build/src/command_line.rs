@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
-use crate::PlainReason;
+use crate::report::PlainReason;
 
 /// Arguments whose value is the next argument.
 const WITH_VALUE: &[&str] = &[

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use cc::{BuildMessage, BuildMessageKind, BuildMessageLogger};
 
-use crate::{FileReport, Outcome, PlainReason, Report};
+use crate::outcome::Outcome;
+use crate::report::{FileReport, PlainReason, Report};
 
 /// The number of lines about one file; the rest is only counted.
 const MAX_LINES: usize = 5;

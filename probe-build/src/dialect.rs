@@ -14,7 +14,8 @@ use std::process::Command;
 
 use crate::asm::Family;
 use crate::command_line;
-use crate::{Error, PlainReason};
+use crate::error::Error;
+use crate::report::PlainReason;
 
 /// The facts about the compiler that are needed before it compiles files of one extension.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::asm::Function;
-use crate::{Error, Exclusion};
+use crate::error::Error;
+use crate::outcome::Exclusion;
 
 /// The settings that exclude functions, as the user gave them.
 #[derive(Clone, Debug, Default)]

@@ -125,20 +125,7 @@ mod outcome;
 mod report;
 mod unit;
 
-use std::path::PathBuf;
-
-pub use build::Build;
+pub use build::{Build, include};
 pub use error::Error;
 pub use outcome::{Cause, Exclusion, Outcome, Reason, Sites};
 pub use report::{FileReport, FunctionReport, PlainReason, Report};
-
-/// The directory of `probe.h`.
-///
-/// [`Build`] searches it after all other directories; this is for other build tools.
-///
-/// ```
-/// println!("cargo::metadata=include={}", probe_build::include().display());
-/// ```
-pub fn include() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/include"))
-}

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
 use crate::asm;
+use crate::outcome::Outcome;
 
 /// The outcomes of a build. It names every function that was left out.
 ///

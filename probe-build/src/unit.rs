@@ -16,8 +16,10 @@ use crate::asm::{self, Family, Function, Request};
 use crate::command_line::{self, complaint};
 use crate::console::Console;
 use crate::dialect::Dialect;
+use crate::error::Error;
 use crate::filter::Filter;
-use crate::{Error, FileReport, Outcome, PlainReason, Sites};
+use crate::outcome::{Outcome, Sites};
+use crate::report::{FileReport, PlainReason};
 
 /// One file to compile.
 #[derive(Clone, Debug)]

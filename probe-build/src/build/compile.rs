@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use super::Build;
 use crate::command_line;
 use crate::dialect::Dialect;
+use crate::error::Error;
 use crate::jobs;
+use crate::outcome::Sites;
+use crate::report::{FileReport, PlainReason, Report};
 use crate::unit::{Context, Names, Unit};
-use crate::{Error, FileReport, PlainReason, Report, Sites};
 
 /// The file extensions that gcc and clang accept for C and C++.
 const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];
@@ -132,9 +134,9 @@ impl Build {
     fn with_include(&self, is_gnu: bool) -> cc::Build {
         let mut cc = self.cc.clone();
         if is_gnu {
-            cc.flag("-idirafter").flag(crate::include());
+            cc.flag("-idirafter").flag(super::include());
         } else {
-            cc.include(crate::include());
+            cc.include(super::include());
         }
         if is_off() {
             cc.define("PROBE_OFF", None); // also disables the probes of `probe.h`

@@ -7,9 +7,20 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::Sites;
 use crate::console::Console;
 use crate::filter::Exclusions;
+use crate::outcome::Sites;
+
+/// The directory of `probe.h`.
+///
+/// [`Build`] searches it after all other directories; this is for other build tools.
+///
+/// ```
+/// println!("cargo::metadata=include={}", probe_build::include().display());
+/// ```
+pub fn include() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/include"))
+}
 
 /// A [`cc::Build`] that adds probes to C and C++ code.
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cc::BuildMessageLogger;
 
 use super::Build;
-use crate::Sites;
+use crate::outcome::Sites;
 
 /// Which functions get sites.
 impl Build {

@@ -1,8 +1,8 @@
 //! The door to an architecture. Only this room knows instructions, registers and processors.
 //!
-//! An architecture is a folder. `build.rs` decides whether the target's code is patched, and this
-//! file hands on the folder's items. A new architecture is a folder with these files, a line here
-//! and one in `build.rs`:
+//! An architecture is a folder. `probe-target` decides whether the target's code is patched, and
+//! this file hands on the folder's items. A new architecture is a folder with these files, a line
+//! here and one in `probe-target`:
 //!
 //! | file | provides | for |
 //! |---|---|---|

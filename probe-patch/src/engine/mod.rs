@@ -13,10 +13,10 @@
 //!  model         (tests) all mixes of old and new bytes that a thread may fetch
 //! ```
 
-mod bytes;
+pub(crate) mod bytes;
 pub mod call;
 pub(crate) mod code_pages;
-mod error;
+pub(crate) mod error;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod model;
 pub(crate) mod pages;

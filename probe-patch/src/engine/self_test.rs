@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::arch::self_test::{MAX_PADDING, ONE, TWO, aligned, straddling};
-use crate::engine::PatchError;
+use crate::engine::error::PatchError;
 use crate::engine::word::{self, WordOptions, is_straddler};
 use crate::os;
 use crate::self_test::{SelfTest, SelfTestError};

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::instruction::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
-use crate::engine::PatchError;
+use crate::engine::error::PatchError;
 
 #[cfg(all(test, not(loom)))]
 mod model;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use crate::arch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
-use crate::engine::Bytes;
+use crate::engine::bytes::Bytes;
 use crate::engine::model::{History, LINE, ModelStep, fetched};
 
 /// The effect of five fetched bytes at a call site.

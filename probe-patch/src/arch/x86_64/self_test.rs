@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use crate::engine::Bytes;
+use crate::engine::bytes::Bytes;
 
 /// The first instruction of both functions, and the one that replaces it.
 pub(crate) const ONE: Bytes = mov(1);

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::x86_64::model::{Effect, effect};
 use crate::arch::{SiteAddr, TextWord};
-use crate::engine::Bytes;
-use crate::engine::PatchError;
+use crate::engine::bytes::Bytes;
+use crate::engine::error::PatchError;
 use crate::engine::model::{History, LINE, Memory, ModelStep, fetched};
 
 /// Targets of calls. The distances to two of them end in the same three bytes, wherever the site

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
-use crate::engine::PatchError;
+use crate::engine::error::PatchError;
 
 const WORD: usize = 0x7000_1000;
 /// Leaves the tails of `TARGET` and `NEAR` alike at every offset, and that of `FAR` not.
