@@ -72,7 +72,7 @@ pub(super) fn check() -> Result<(), PatchError> {
     }
     if !os::trap::is_installed() {
         return Err(signal(
-            "another handler was installed over the one of this crate; install_handler yours before the first patch that \
+            "another handler was installed over the one of this crate; install yours before the first patch that \
              needs a trap, and this crate's will hand on what is not its own",
         ));
     }
@@ -112,7 +112,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
     if !handlers.is_empty() {
         let names: Vec<_> = handlers.into_iter().map(os::blocking::signal_name).collect();
         return Err(signal(&format!(
-            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install_handler \
+            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
              it with a `sa_mask` without SIGTRAP",
             names.join(", ")
         )));
