@@ -1,5 +1,6 @@
-//! A compiler's command line, and commands made from it. Reads which flags rule sites out, whether the build asks for debug
-//! info, and which arguments are useless or harmful in a second run of a command.
+//! A compiler's command line, and commands made from it. Reads which flags rule sites out, whether
+//! the build asks for debug info, and which arguments are useless or harmful in a second run of a
+//! command.
 //!
 //! The last flag about a subject decides, as in the compilers. The compiler itself is queried
 //! about everything that the flags leave open (the target, the code model), see `dialect`.

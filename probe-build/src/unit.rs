@@ -1,5 +1,5 @@
-//! The life of one file, and the names of its objects: compile to assembly, place sites, assemble. If one of these steps fails,
-//! cc makes the plain object.
+//! The life of one file, and the names of its objects: compile to assembly, place sites, assemble.
+//! If one of these steps fails, cc makes the plain object.
 //!
 //! The compiler's output is held back until it is known which object results. cc itself reports the
 //! messages of a plain object. So a mistake in the user's code is reported once, in cc's words.

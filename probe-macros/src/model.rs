@@ -215,8 +215,8 @@ pub(crate) enum Style {
     Any,
 }
 
-/// The errors of one macro call, each at its own tokens. They are collected, so that all of them are
-/// reported together.
+/// The errors of one macro call, each at its own tokens. They are collected, so that all of them
+/// are reported together.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 

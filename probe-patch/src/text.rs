@@ -45,7 +45,7 @@ pub enum TextPolicy {
     /// The kernel kills a process if a thread raises that signal while it blocks it. So each batch
     /// looks for threads that block it, for handlers whose `sa_mask` holds it, and for a debugger
     /// that keeps it (gdb: `handle SIGTRAP nostop noprint pass`). If it finds one, it refuses all
-    /// sites, and names its finding. [`word`](crate::engine::word#before-a-trap) has the details, and the
+    /// sites, and names its finding. [`word`](crate::word#before-a-trap) has the details, and the
     /// cases that such a look can't see. A refused detach leaves the sites active, and their hits
     /// reach no consumer.
     ///

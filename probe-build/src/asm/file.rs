@@ -1,4 +1,4 @@
-//! A file during the work: the request, what was read, and what is written.
+//! A file during the work: the request, the lines that were read, and the edits.
 
 use super::debug::{SourceFiles, SourceLine};
 use super::function::{Extent, Extents};

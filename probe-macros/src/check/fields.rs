@@ -1,8 +1,8 @@
 //! The rules for fields.
 //!
 //! The value of a field is evaluated only while the probe is active, so the program must not notice
-//! whether it was. The check refuses all jumps and side effects that the syntax shows. A call can do
-//! anything; the documentation says that it must not change what the program does.
+//! whether it was. The check refuses all jumps and side effects that the syntax shows. A call can
+//! do anything; the documentation says that it must not change what the program does.
 //!
 //! The fields of a probe with `usdt` are arguments of a USDT probe too. Tools read them from
 //! registers while the probe is latent, so nothing may be computed for them.

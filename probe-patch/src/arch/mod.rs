@@ -19,7 +19,7 @@
 //! The engine relies on this:
 //! - An instruction has at most eight bytes, and words are little-endian.
 //! - Instruction fetch sees an aligned write of eight bytes as a whole, or the breakpoint's bytes,
-//!   if all patches are [strict](crate::engine::word::WordOptions::strict).
+//!   if all patches are [strict](crate::word::WordOptions::strict).
 //! - The breakpoint's bytes lie in one word. The kernel raises `SIGTRAP` for it.
 //! - membarrier(2) with `PRIVATE_EXPEDITED_SYNC_CORE` discards all that processors have fetched
 //!   ahead.

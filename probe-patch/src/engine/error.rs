@@ -67,7 +67,7 @@ pub enum PatchError {
         error: TextError,
     },
     /// The kernel can't write there on behalf of the program, which
-    /// [`TextPolicy::Alias`](super::TextPolicy) needs.
+    /// [`TextPolicy::Alias`](crate::TextPolicy) needs.
     Alias {
         /// The instruction's address.
         addr: usize,

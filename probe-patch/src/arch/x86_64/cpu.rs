@@ -25,8 +25,8 @@ pub const INT3: u8 = 0xcc;
 /// The breakpoint, with which a patch through a trap begins.
 pub(crate) const BREAKPOINT: [u8; 1] = [INT3];
 
-/// The greatest distance between the outer ends of two pieces of code of which each byte has to reach
-/// every other: a bit less than a CALL or JMP can reach.
+/// The greatest distance between the outer ends of two pieces of code of which each byte has to
+/// reach every other: a bit less than a CALL or JMP can reach.
 pub(crate) const BRANCH_REACH: usize = (1 << 31) - 64;
 
 /// Returns, and does nothing else.

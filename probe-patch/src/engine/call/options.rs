@@ -60,7 +60,7 @@ impl CallOptions {
         self
     }
 
-    /// Sets whether to go through `int3`, as [`word`](crate::engine::word) patches do, instead of one
+    /// Sets whether to go through `int3`, as [`word`](crate::word) patches do, instead of one
     /// write. This is for processors that promise nothing about such a write. It waits for two
     /// barriers, and may fail with [`PatchError::Busy`].
     #[must_use]

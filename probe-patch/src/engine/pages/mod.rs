@@ -74,7 +74,7 @@ pub use shared::{READY, ReentrancyHooks, set_reentrancy_hooks};
 /// attachments. Don't hold text open that the other copy patches.
 ///
 /// A guard asks the kernel for the rights of its pages, which batches remember (see
-/// [`TextPolicy::Sealed`](super::TextPolicy::Sealed)). After a guard was made or refused there,
+/// [`TextPolicy::Sealed`](crate::TextPolicy::Sealed)). After a guard was made or refused there,
 /// batches ask again.
 ///
 /// Pages of a shared mapping can be opened, too, if the system allows it. Every process that has

@@ -1,5 +1,5 @@
 //! The protocol that replaces an instruction through a breakpoint: its plan, the steps that any
-//! thread may take, and the waits between them. [`word`](crate::engine::word) describes it.
+//! thread may take, and the waits between them. [`word`](crate::word) describes it.
 
 // Safety: relies on zeroed entries being free ones, as `state_machine` says.
 #![expect(unsafe_code, reason = "see above")]
