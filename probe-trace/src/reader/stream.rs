@@ -4,7 +4,8 @@
 //! Memory: 72 KiB a ring at most, whatever sizes the file claims, and 40 bytes a sub-buffer.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::io;
 use std::sync::Arc;
 
@@ -254,7 +255,9 @@ pub(super) struct Merge {
     pub(super) streams: Vec<Stream>,
     /// The streams that have an item with a time, by that time.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The streams that may have another such item, once they are read.
+    /// Whether the first of these has handed out that item, and must be read.
+    is_first_spent: bool,
+    /// The other streams that may have such an item, once they are read.
     unread: Vec<usize>,
 }
 
@@ -269,18 +272,31 @@ impl Merge {
         &mut self,
         mut read: impl FnMut(&mut Stream) -> Result<bool, E>,
     ) -> Result<Option<Item>, E> {
+        let mut fill = |stream: &mut Stream| {
+            loop {
+                match stream.time() {
+                    None if read(stream)? => (),
+                    time => return Ok(time),
+                }
+            }
+        };
+        if std::mem::take(&mut self.is_first_spent)
+            && let Some(mut first) = self.next.peek_mut()
+        {
+            // Its next item is mostly the next one of all, and the heap keeps its order.
+            let Reverse((time, number)) = &mut *first;
+            match fill(&mut self.streams[*number])? {
+                Some(next) => *time = next,
+                None => _ = PeekMut::pop(first),
+            }
+        }
         while let Some(number) = self.unread.pop() {
-            let stream = &mut self.streams[number];
-            while stream.time().is_none() && read(stream)? {}
-            self.next.extend(stream.time().map(|time| Reverse((time, number))));
+            let time = fill(&mut self.streams[number])?;
+            self.next.extend(time.map(|time| Reverse((time, number))));
         }
         let Some(Reverse((_, number))) = self.next.peek() else { return Ok(None) };
-        let number = *number;
-        let item = self.streams[number].items.pop_front();
-        if item.as_ref().and_then(time_of).is_some() {
-            self.next.pop();
-            self.unread.push(number);
-        }
+        let item = self.streams[*number].items.pop_front();
+        self.is_first_spent = item.as_ref().and_then(time_of).is_some();
         Ok(item)
     }
 
