@@ -9,7 +9,6 @@
 //! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
 //!   the loss in the trace's info.
 
-mod message;
 mod packets;
 
 use std::cell::Cell;
@@ -18,13 +17,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 #[cfg(test)]
-pub(super) use message::Trace;
-pub(super) use message::TracePacket;
-use message::{
-    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, INSTANT, MONOTONIC,
-    ProcessDescriptor, REALTIME, SLICE_BEGIN, SLICE_END, ThreadDescriptor, TrackDescriptor, TrackEvent,
+pub(super) use packets::Trace;
+pub(super) use packets::TracePacket;
+use packets::{
+    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, INSTANT, Interner,
+    MONOTONIC, PacketWriter, ProcessDescriptor, REALTIME, SLICE_BEGIN, SLICE_END, ThreadDescriptor,
+    TrackDescriptor, TrackEvent,
 };
-use packets::{Interner, PacketWriter};
 
 use super::labels::{Note, part_name, short_path};
 use super::sink::Sink;
@@ -273,7 +272,7 @@ mod tests {
     use proptest::prelude::*;
     use prost::Message;
 
-    use super::message::{INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE};
+    use super::packets::{INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE};
     use super::*;
     use crate::export::{Format, export};
     use crate::fixtures::{Fixture, any_fixture};

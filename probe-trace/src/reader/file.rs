@@ -5,21 +5,29 @@
 //! not their content. Memory: 64 bytes a sub-buffer, and the definitions. The file is read at
 //! positions, never mapped: if somebody truncates it meanwhile, the reader gets an error and no
 //! signal.
+//!
+//! Rings may lie in the file itself. Their threads may write them while they are read, or may have
+//! been killed in the middle of a store. A thread stores an event's payload first and its word
+//! last, and the word after its last event is zero. So the events before the first word that is
+//! zero are whole, at any moment.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock::{Clock, Reading, realtime_offset, time_asleep};
 use super::decode::{Block, Definitions, Source, bytes_at, define_from, words_at, words_of};
 use crate::item::ThreadId;
-use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
+use crate::layout::{self, HEADER_BYTES, block, event, header, reading, ring, state, sub_buffer};
 
 /// The most words of a sub-buffer, 1 GiB. A header that claims more is refused.
 const MAX_SUB_BUFFER_WORDS: u64 = 1 << 27;
+/// The most bytes of a ring, so that no sum overflows. A larger ring is not read.
+const MAX_RING_BYTES: u64 = 1 << 62;
 /// The least nanoseconds that count as a sleep of the machine. Readings of two clocks that were
 /// interrupted differ by less.
 const MIN_SLEEP_NS: u64 = 1_000_000_000;
@@ -222,23 +230,16 @@ impl TraceFile {
             let Some(end) = end.filter(|end| of.has_magic() && *end <= length) else { break };
             match of.kind {
                 _ if !of.is_possible(self.shape[1]) => {
-                    self.note_damage(
-                        &mut damaged,
-                        format!("the block at byte {at} has an impossible length"),
-                    );
+                    let problem = format!("the block at byte {at} has an impossible length");
+                    self.note_damage(&mut damaged, problem);
                 }
                 block::SUB_BUFFER => {
                     let head: [u64; sub_buffer::WORDS] = of.words(&mut *self.source)?;
                     readings.extend(Reading::in_sub_buffer(&head));
                     let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
                     let words = usize::try_from(of.bytes / 8).unwrap_or(usize::MAX);
-                    self.sub_buffers.push(SubBuffer {
-                        ring: of.ring,
-                        number,
-                        at: content,
-                        words,
-                        is_live: false,
-                    });
+                    let (ring, at) = (of.ring, content);
+                    self.sub_buffers.push(SubBuffer { ring, number, at, words, is_live: false });
                 }
                 block::READING => {
                     let clocks = of.words(&mut *self.source)?;
@@ -247,10 +248,8 @@ impl TraceFile {
                 }
                 block::PROGRAM | block::DEFINITIONS => {
                     if !self.describe(of)? {
-                        self.note_damage(
-                            &mut damaged,
-                            format!("the definitions at byte {content} are damaged"),
-                        );
+                        let problem = format!("the definitions at byte {content} are damaged");
+                        self.note_damage(&mut damaged, problem);
                     }
                 }
                 block::UNUSED if !self.is_mapped && !self.is_closed => self.later_definitions = Some(at),
@@ -288,6 +287,57 @@ impl TraceFile {
             define_from(&mut *self.source, of, &mut self.definitions)?;
             at = end;
             self.later_definitions = Some(at);
+        }
+        Ok(())
+    }
+
+    /// Notes the sub-buffers and losses of the rings that lie in this part of the file. `stride` is
+    /// the bytes of one ring's memory. A ring that the file's end cuts off is read up to there.
+    fn scan_rings(
+        &mut self,
+        content: Range<u64>,
+        stride: u64,
+        readings: &mut Vec<Reading>,
+    ) -> io::Result<()> {
+        let ([sub_buffers, words], length) = (self.shape, content.end);
+        let bytes = sub_buffers.checked_mul(words).and_then(|words| words.checked_mul(8));
+        let is_possible =
+            |bytes: &u64| *bytes != 0 && *bytes <= stride.min(MAX_RING_BYTES) && stride.is_multiple_of(8);
+        let Some(bytes) = bytes.filter(is_possible) else {
+            self.problems.push(format!("the rings at byte {} have an impossible size", content.start));
+            return Ok(());
+        };
+        let mut start = content.start;
+        for number in 0.. {
+            if start >= length {
+                break;
+            }
+            let before = self.sub_buffers.len();
+            for place in 0..sub_buffers {
+                let at = start + place * words * 8;
+                let Some(head) = self.words_at(at, sub_buffer::WORDS, length)? else { break };
+                let Some(own) = head[sub_buffer::SEQUENCE].checked_sub(1) else {
+                    // A ring begins with its first sub-buffer.
+                    if place == 0 && head[sub_buffer::THREAD] == 0 {
+                        break;
+                    }
+                    continue;
+                };
+                if own % sub_buffers != place {
+                    self.problems.push(format!("the sub-buffer at byte {at} has an impossible number"));
+                    continue;
+                }
+                readings.extend(Reading::in_sub_buffer(&head));
+                let words = usize::try_from(words.min((length - at) / 8)).unwrap_or(usize::MAX);
+                self.sub_buffers.push(SubBuffer { ring: number, number: own, at, words, is_live: true });
+            }
+            if self.sub_buffers.len() > before
+                && let Some(head) = self.words_at(start + bytes, ring::WORDS, length)?
+            {
+                self.losses.heads.extend(head.try_into().ok().map(|head| (number, head)));
+            }
+            let Some(next) = start.checked_add(stride) else { break };
+            start = next;
         }
         Ok(())
     }
@@ -363,6 +413,27 @@ impl TraceFile {
         Ok(taken)
     }
 
+    /// Reads the words of a live sub-buffer that are in use. `None` if its thread has begun a later
+    /// one in its place.
+    pub(super) fn read_live(&mut self, of: SubBuffer) -> io::Result<Option<Vec<u64>>> {
+        let (mut rest, mut words) = (of, Vec::new());
+        // The part behind the last event may be large, and a hole of the file. Each part is as long
+        // as all parts before it, so each word is looked at twice at most.
+        let end = loop {
+            let most = CHUNK_WORDS.max(words.len());
+            words.append(&mut self.take(&mut rest, most)?);
+            let end = used(&words);
+            if rest.words == 0 || words.len() - end > event::PAYLOAD_MAX {
+                break end;
+            }
+        };
+        words.truncate(end);
+        // As with a seqlock: the thread clears the number before it writes anew.
+        let number = [of.number + 1];
+        let is_same = words[..1] == number && self.words_at(of.at, 1, u64::MAX)?.as_deref() == Some(&number);
+        Ok(is_same.then_some(words))
+    }
+
     /// Returns the thread that a sub-buffer or a ring's head names by these two words.
     pub(super) fn thread(&self, file: usize, thread: u64, tid: u64) -> ThreadId {
         ThreadId { file, process: self.process, thread, tid }
@@ -373,6 +444,22 @@ impl TraceFile {
         let is_there = at + words as u64 * 8 <= length;
         if is_there { words_at(&mut *self.source, at, words).map(Some) } else { Ok(None) }
     }
+}
+
+/// Returns the number of words in use.
+fn used(words: &[u64]) -> usize {
+    let used = usize::try_from(words[sub_buffer::USED]).unwrap_or(usize::MAX);
+    let end = if used == 0 { words.len() } else { used.clamp(sub_buffer::WORDS, words.len()) };
+    let mut at = sub_buffer::WORDS;
+    while at < end && words[at] != 0 {
+        let next = at + 1 + event::payload(words[at]);
+        // The file was cut off in the middle of this record.
+        if next > end {
+            break;
+        }
+        at = next;
+    }
+    at
 }
 
 impl fmt::Debug for TraceFile {

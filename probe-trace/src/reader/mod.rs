@@ -1,7 +1,7 @@
 //! Reads files, and merges them into one time line.
 //!
 //! - [`Trace`] reads whole files: each [`file`] has the places of its sub-buffers, and a [`stream`]
-//!   reads those of one ring. Rings that a process has mapped lie in the file itself ([`mapped`]).
+//!   reads those of one ring.
 //! - [`Followed`] reads a file as it grows, and `export::Live` a program's own rings ([`rings`]).
 //! - A [`clock`] turns time stamps into times.
 
@@ -9,7 +9,6 @@ mod clock;
 mod decode;
 mod file;
 mod follow;
-mod mapped;
 mod rings;
 mod stream;
 mod trace;
