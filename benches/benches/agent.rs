@@ -1,7 +1,6 @@
 //! `agent`: the cost of other processes that ask the program. The time that starting the agent adds
 //! to the start of a program; enabling 10,000 sites over the socket, the first time in a process
-//! and again; listing their probes; the time from the client's connection to the first number that
-//! it has.
+//! and again; listing their probes; the time from a client's connection to its first number.
 //!
 //! Each sample is a process, which this program runs: the kernel copies each page of code once in a
 //! process.
@@ -86,7 +85,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// A program that runs.
+/// A running program.
 struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,

@@ -1,11 +1,11 @@
 //! `first_number`: the time from the start of `probectl count -p PID SELECTOR` on a terminal to the
-//! first number that it shows, once the function was called: of a program that serves a socket; of
-//! one that has an agent, which is started from outside; of a program in C, which gets the library.
-//! Asked: at most 100 ms. Each sample is a process.
+//! first number that it shows: for a program that serves a socket; for one whose agent is started
+//! from outside; for a program in C, into which the library is injected. The goal is at most 100
+//! ms. Each sample is a process.
 //!
-//! Beside them, for the same program: `perf stat` to its first number, and gdb to the number that a
-//! function returns, which it calls in the program. `script` of util-linux brings the terminals,
-//! and its start is a part of each time.
+//! Beside them, for the same program: `perf stat` to its first number, and gdb to the result of a
+//! function that it calls in the program. `script` of util-linux provides the terminals, and its
+//! start is a part of each time.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -25,7 +25,7 @@ use probe_runtime::{init_from_env, probe};
 use probe_tests::folder::Folder;
 use probe_tests::{c_library, instrumented};
 
-/// The work of a process that this program has started.
+/// The work that this program's child process does.
 const SAMPLE: &str = "PROBE_BENCHES_FIRST";
 
 /// The program in C. It ends with its input.
@@ -127,14 +127,14 @@ impl Bench {
         Program::start(&mut Command::new(self.folder.join("order")), self)
     }
 
-    /// Returns the milliseconds for `probectl count`. `None` if nobody may trace here.
+    /// Returns the milliseconds for `probectl count`; `None` if this machine forbids tracing.
     fn counts(&self, program: &Program) -> Option<f64> {
         let took = self.shows(program, &format!("{} count '**::order' -p", self.this.display()), "order ");
         took.map_err(|said| assert!(said.contains("can't be traced"), "{said}")).ok()
     }
 
-    /// Runs a command on a program, in a terminal, until it has shown a line with these words.
-    /// Returns the milliseconds, or all that it has said if it ends before.
+    /// Runs a command on a program, in a terminal, until the command has shown a line with these
+    /// words. Returns the milliseconds, or the whole output if the command ends before.
     fn shows(&self, program: &Program, command: &str, words: &str) -> Result<f64, String> {
         let mut script = Command::new("script");
         script.args(["-qec", &format!("exec {command} {}", program.0.id()), "/dev/null"]);
@@ -145,14 +145,14 @@ impl Bench {
         let begun = Instant::now();
         let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
         let took = shown(script.stdout.take().expect("a pipe"), words).map(|()| begun.elapsed());
-        // Its terminal goes with it, and so does the command.
+        // This closes the terminal, which ends the command.
         let _ = script.kill();
         script.wait().expect("it has ended");
         took.map(|it| it.as_secs_f64() * 1e3)
     }
 }
 
-/// Reads until a line with these words has come. Returns all that came, if none has.
+/// Reads until a line has these words. Returns the whole output if no line has.
 fn shown(mut out: ChildStdout, words: &str) -> Result<(), String> {
     let (mut text, mut bytes) = (String::new(), [0; 4096]);
     while let Ok(many @ 1..) = out.read(&mut bytes) {
@@ -164,7 +164,7 @@ fn shown(mut out: ChildStdout, words: &str) -> Result<(), String> {
     Err(text)
 }
 
-/// A program that runs.
+/// A running program.
 struct Program(Child);
 
 impl Program {
@@ -181,7 +181,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It ends with its input, too.
+        // This program ends with its input, too.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

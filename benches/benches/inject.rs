@@ -97,7 +97,7 @@ mod measured {
         Ok([of(1)?, of(CALLS)?])
     }
 
-    /// Returns the time for all threads to stop by a signal and to be let go, in milliseconds.
+    /// Returns the milliseconds for all threads to stop by a signal and to continue.
     fn stopped_by_signal(pid: u32) -> f64 {
         let states = || {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("threads").flatten();

@@ -1,12 +1,12 @@
 //! `outside`: counting from outside (`probectl enable --ptrace`): the time to arm 10,000 sites of a
-//! program without a runtime, the longest time for which 16 working threads of it stood, and the
-//! cost of a hit. Beside it, other tools arm the same functions from outside: breakpoints of gdb
-//! that continue, uprobes of bpftrace that count, hooks of Frida in JavaScript that count.
+//! program without a runtime, the longest time for which its 16 working threads were stopped, and
+//! the cost of a hit. Beside it, other tools arm the same functions from outside: breakpoints of
+//! gdb that continue, uprobes of bpftrace that count, hooks of Frida in JavaScript that count.
 //! Breakpoints and uprobes take minutes for 10,000, so these are compared at 1,000.
 //!
 //! A tool has armed a function once its first bytes in memory are others. The time is that of the
-//! whole command, from its start. Tools that are not there are left out, which a line says. Frida
-//! is the Python package `frida`. All need the right to trace.
+//! whole command, from its start. The bench leaves out tools that are not installed, and says so.
+//! Frida is the Python package `frida`. All need the right to trace.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod measured {
@@ -24,7 +24,7 @@ mod measured {
     use probe_tests::{c_library, folder::Folder};
 
     const THREADS: usize = 16;
-    /// The time for a tool to arm all.
+    /// The time limit for a tool to arm all functions.
     const LIMIT: Duration = Duration::from_secs(100);
 
     /// A function for each probe, 16 threads if asked for, and calls of the first one, whose time
@@ -63,7 +63,7 @@ mod measured {
             }"
     }
 
-    /// The program, which runs.
+    /// The running program.
     struct Target {
         child: Child,
         stdin: ChildStdin,
@@ -147,8 +147,8 @@ mod measured {
         }
     }
 
-    /// Arms from outside. Returns milliseconds, those for which threads stood at most, and the
-    /// nanoseconds of a call.
+    /// Arms from outside. Returns the milliseconds, the longest time in milliseconds for which
+    /// threads were stopped, and the nanoseconds of a call.
     fn ours(program: &Path, threads: usize, selector: &str) -> [f64; 3] {
         let mut target = Target::start(program, threads);
         let which = RunningProgram { pid: Some(target.child.id()), name: None };
@@ -204,7 +204,7 @@ mod measured {
     /// Arms by a tool. Returns its milliseconds, and the nanoseconds of a call.
     fn theirs(program: &Path, tool: Tool, count: usize, calls: u64, folder: &Folder) -> Option<[f64; 2]> {
         let mut target = Target::start(program, 0);
-        // Code that nobody has called is not in memory yet.
+        // Code that was never called is not in memory yet.
         let before = target.beginnings(count);
         let mut command = tool(&target, program, count, folder);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -4,10 +4,10 @@
 //! which has less noise.
 //!
 //! The program is a process of its own, and so is `top`, in a terminal that `script` of util-linux
-//! brings.
+//! provides.
 
 // Safety: relies on `generated_functions`, whose functions lie one behind the other and begin with
-// the bytes that are looked for.
+// the bytes that this program searches for.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
@@ -105,7 +105,8 @@ impl Program {
         Self { child, stdin, stdout }
     }
 
-    /// Lets it work. Returns the nanoseconds of CPU time, and those of threads that do not work.
+    /// Lets the program work. Returns the nanoseconds of CPU time, and those of threads that do not
+    /// work.
     fn work(&mut self, amount: u64) -> (f64, f64) {
         writeln!(self.stdin, "{amount}").expect("it reads");
         let mut line = String::new();
@@ -130,7 +131,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It ends by itself, too, with its input.
+        // The program also ends with its input.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -175,7 +176,7 @@ fn top() -> ExitCode {
     output::print(commands::run(&arguments)).into()
 }
 
-/// Works as often as each line of the input says.
+/// Reads lines, and works as often as each says.
 fn serve(work: &mut dyn FnMut(u64) -> u64) -> ExitCode {
     let _probes = init_from_env().expect("an agent");
     let mut out = io::stdout().lock();
@@ -219,7 +220,7 @@ fn all() -> Vec<extern "C" fn(u64) -> u64> {
     let first = generated_first as extern "C" fn(u64) -> u64 as usize;
     let mut found = Vec::new();
     for at in (first..).step_by(16) {
-        // SAFETY: all functions lie behind the first one, in text that nobody patches yet.
+        // SAFETY: all functions lie behind the first one, in text that no thread patches yet.
         let bytes = unsafe { slice::from_raw_parts(at as *const u8, BEGIN.len()) };
         if bytes == BEGIN {
             // SAFETY: a generated function begins here, which has this type.

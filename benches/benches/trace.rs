@@ -1,6 +1,6 @@
 //! `trace`: the cost of recording a call with the times of its entry and exit. The baseline is two
-//! readings of the counter, without which no trace can be. `mapped` records to a file, which stands
-//! where the variable `PROBE_BENCH_FILE` says, else among the temporary ones.
+//! readings of the counter, which every trace needs. `mapped` records to a file: the one that the
+//! variable `PROBE_BENCH_FILE` names, or a temporary one.
 
 // Safety: relies on sections that hold code only, and on an instruction that touches no memory.
 #![expect(unsafe_code, reason = "see above")]
@@ -104,7 +104,7 @@ fn main() -> Result<(), probe_runtime::Error> {
         medians.ratio("pair-mapped", "pair"),
         "pair",
     );
-    // No error: it is a temporary file.
+    // A file that stays is temporary.
     let _ = std::fs::remove_file(file);
     for trace in [bare_trace, number_trace, mapped_trace] {
         let totals = trace.totals();

@@ -1,8 +1,8 @@
 //! `trace_drain`: events a second that a trace writes without loss, and their bytes in the file.
 //! The baseline is write(2) of as many bytes, from one buffer, to a file beside it.
 //!
-//! One thread hits at a given rate; the trace's own thread has the other processor. A rate is kept
-//! if no try loses an event. The file of each try says how many it has.
+//! One thread hits at a given rate; the trace's own thread has the other processor. A rate holds if
+//! no try loses an event. The file of each try tells how many events it has.
 
 use std::env;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ fn step() {
 
 /// Events of a call.
 const EVENTS: u64 = 2;
-/// Calls between two looks at the clock.
+/// Calls between two readings of the clock.
 const BATCH: u64 = 100;
 /// Rates in million events a second; the last one is as fast as the thread can.
 const RATES: [u64; 9] = [5, 10, 20, 30, 40, 50, 60, 70, u64::MAX];
@@ -79,7 +79,8 @@ fn run(path: &Path, trace: Trace, calls: u64, million: u64) -> Result<Try, Error
     Ok(Try { totals, seconds: took.as_secs_f64(), own, hit, bytes })
 }
 
-/// Writes as many bytes as a trace does. Returns nanoseconds, and those of processor time.
+/// Writes as many bytes as a trace does. Returns the elapsed nanoseconds, and the nanoseconds of
+/// processor time.
 fn write_alone(path: &Path, bytes: u64) -> (f64, f64) {
     let part = vec![0x5a_u8; PART];
     let mut file = File::create(path).expect("a new file");
@@ -98,7 +99,7 @@ fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// Finds the rates that a file in this folder keeps up with.
+/// Finds the rates at which a file in this folder loses no event.
 fn measure(name: &str, folder: &Path, scale: Scale) -> Result<(), Error> {
     let path = folder.join(format!("trace-drain-{}.probetrace", std::process::id()));
     let beside = path.with_extension("plain");
@@ -173,7 +174,7 @@ fn size(name: &str, folder: &Path, ring: Option<usize>, scale: Scale) -> Result<
     Ok(())
 }
 
-/// Prints the processor time of the trace's thread while nobody hits.
+/// Prints the processor time of the trace's thread while no thread hits.
 fn idle(folder: &Path, scale: Scale) -> Result<(), Error> {
     let path = folder.join(format!("trace-idle-{}.probetrace", std::process::id()));
     let attached = select("**::trace_drain::step")?.attach(Trace::to_file(&path))?;

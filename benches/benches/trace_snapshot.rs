@@ -27,14 +27,14 @@ fn step() {
 }
 
 const RECORDER: usize = 64 << 20;
-/// Events that it holds, without the headers of its eight parts.
+/// The events that the recorder holds beside the headers of its eight parts.
 const HELD: u64 = (RECORDER / 8 - 8 * 16) as u64;
 /// The periods of a round, and the end.
 const PERIODS: [&str; 3] = ["asleep", "writing", "snapshot"];
 const BETWEEN: usize = 3;
 const OVER: usize = 4;
 
-/// Numbers of gaps by their lengths: an eighth of a power of two each.
+/// The number of gaps in each bucket of lengths: eight buckets a power of two.
 struct Gaps {
     counts: Vec<u64>,
     longest: u64,
@@ -53,7 +53,7 @@ impl Gaps {
         self.longest = self.longest.max(ticks);
     }
 
-    /// Returns the upper end of the part that has this quantile.
+    /// Returns the upper end of the bucket that has this quantile.
     fn quantile(&self, quantile: f64) -> u64 {
         let all: u64 = self.counts.iter().sum();
         let mut left = number(all) * quantile;
@@ -77,8 +77,8 @@ fn number(of: u64) -> f64 {
     of as f64
 }
 
-/// Calls until the end; returns the gaps of each period, the longest one of each time that the
-/// period came, and the number of calls.
+/// Calls until the end. Returns the gaps of each period, the longest gap in each of its turns, and
+/// the number of calls.
 fn hit(period: &AtomicUsize) -> ([Gaps; 3], [Vec<u64>; 3], u64) {
     let mut gaps = [(); 3].map(|()| Gaps::new());
     let mut longest = [(); 3].map(|()| Vec::new());
@@ -134,7 +134,7 @@ fn rounds(trace: &Attachment<Trace>, path: &Path, beside: &Path, rounds: u64) ->
             pin(0);
             hit(&period)
         });
-        // The ring is full once.
+        // The ring has been filled once.
         while trace.totals().written < HELD {
             thread::yield_now();
         }
@@ -235,13 +235,13 @@ fn main() -> Result<(), Error> {
     let rounds = rounds(&trace, &path, &beside, scale.of(31));
     let tick = began.0.elapsed().as_secs_f64() * 1e9 / number(ticks() - began.1);
     assert_eq!(trace.totals().written, 2 * rounds.calls, "each event is written");
-    // Nobody hits any more: the snapshot has all that the ring holds.
+    // No thread hits any more: the snapshot has all that the ring holds.
     let start = Instant::now();
     trace.snapshot(&path)?;
     let quiet = milliseconds(start);
     let mut read = Recorded::open(&[&path]).expect("a trace");
     let events = read.items().filter(|item| matches!(item, Ok(Item::Event(_)))).count() as u64;
-    // The oldest of eight parts may just have been begun anew.
+    // A thread may just have begun to overwrite the oldest of the eight parts.
     assert!((HELD * 7 / 8 - 8..=HELD).contains(&events), "{events}");
     let _ = fs::remove_file(&path).and_then(|()| fs::remove_file(&beside));
     report(rounds, tick, quiet);

@@ -129,7 +129,7 @@ FUNCTION double lj_energy(void) {
     return energy;
 }
 
-/* Returns the bits of the total energy after so many steps. */
+/* Returns the bits of the total energy after this many steps. */
 __attribute__((visibility("default"))) uint64_t workload(uint64_t steps) {
     lj_place();
     lj_sort();

@@ -8,7 +8,7 @@
 //! ```
 //! A function adds 1 to its argument and mixes it. Calls of it begin at its entry's site.
 
-/// `generated_functions!(COUNT)`: that many functions with an entry and an exit probe each.
+/// `generated_functions!(COUNT)`: this many functions, each with an entry and an exit probe.
 /// `generated_functions!(COUNT, plain)`: the same functions without probes.
 ///
 /// The first one is `generated_first`. The program has to refer to it, or the linker drops all of

@@ -1,4 +1,4 @@
-//! Line charts in SVG, one above the other, for figures that are more than a number.
+//! Line charts in SVG, one above the other, for results that a single number can't show.
 
 use std::fmt::Display;
 use std::fs;

@@ -191,7 +191,7 @@ impl OwnTime {
     }
 }
 
-/// Toggles at the rate, until `end`. Late toggles are not made up for.
+/// Toggles at the rate, until `end`. Skips toggles that are late.
 fn pace<E>(
     rate: Rate,
     start: u64,

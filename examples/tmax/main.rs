@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! cargo run --release --example tmax                     # the paper's matrix, some 25 minutes; draws tmax.svg
-//! cargo run --release --example tmax -- --quick          # a taste of it
-//! cargo run --release --example tmax -- --without-int3   # the hazard that the protocol's trap takes away
+//! cargo run --release --example tmax -- --quick          # a short run
+//! cargo run --release --example tmax -- --without-int3   # the hazard that the protocol's trap prevents
 //! cargo run --release --example tmax -- --help
 //! ```
 //!

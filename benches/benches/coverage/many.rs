@@ -37,8 +37,8 @@ macro_rules! ten_modules {
     (@ modules) => { ten_modules!(functions: m0 m1 m2 m3 m4 m5 m6 m7 m8 m9); };
 }
 
-/// Twenty modules of ten modules of ten functions. A debug build has one of the twenty: nobody
-/// reads its figures.
+/// Twenty modules of ten modules of ten functions. A debug build has one of the twenty, since its
+/// figures mean nothing.
 mod all {
     #[cfg(not(debug_assertions))]
     ten_modules!(modules: n0 n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19);

@@ -1,11 +1,11 @@
 //! Rounds of runs, in which the programs alternate, so that other load on the machine affects all
 //! alike.
 //!
-//! The truth about calls is the result of `Count` in another process, twice the same. That about
-//! times is of a process of its own in each round. In programs with a clock it is what this clock
-//! says, outside of all probes. In the others `Latency` measures one function alone, in turn: of
-//! the functions whose calls take a microsecond or more, those with the most time. Each call has
-//! two readings of the clock, whose time is subtracted.
+//! The truth about calls is the result of `Count` in two other processes, which must agree. The
+//! truth about times comes from a separate process in each round. Programs with a clock of their
+//! own measure it outside of all probes. In other programs `Latency` measures one function alone,
+//! in turn: of the functions whose calls take a microsecond or more, those with the most time. Each
+//! call has two readings of the clock, whose time is subtracted.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -18,14 +18,14 @@ use super::rivals::Rivals;
 use super::watched;
 use super::workload::{Watch, Workload, listed};
 
-/// Rounds at full scale, unless the time limit (seconds) of this variable ends them earlier.
+/// The rounds at full scale. The variable's time limit, in seconds, may end them earlier.
 const ROUNDS: u64 = 100;
 const TIME: &str = "PROBE_BENCH_SECONDS";
 /// The variable for the number of rounds at full scale.
 const ROUNDS_VARIABLE: &str = "PROBE_BENCH_ROUNDS";
 /// The largest number of measured functions of a program.
 const TIMED: usize = 4;
-/// Measuring would disturb shorter calls.
+/// The shortest measured calls, in nanoseconds: measuring would disturb shorter ones.
 const LONG_NS: u64 = 1_000;
 
 struct Runs {
@@ -106,7 +106,7 @@ impl Runs {
         }
     }
 
-    /// Adds what the program's own clock says.
+    /// Adds the times of the program's own clock.
     fn add_clocked(&mut self) {
         let exact = self.workload.show(Watch { by: watched::CLOCK, ..Watch::default() });
         for (name, it) in &self.truth {

@@ -1,5 +1,5 @@
-//! The shares of the CPU time after a second: of the ten functions that a profile names first,
-//! those whose error holds, and of the ten with the most time, those that it names.
+//! The shares of the CPU time after a second: how many of the ten functions that a profile names
+//! first have the truth within their error, and how many of the ten with the most time it names.
 //!
 //! The truth is a run with more work, so more samples, and the same budget: hits take time, too.
 
@@ -11,11 +11,11 @@ use super::cpu;
 use super::watched;
 use super::workload::{Watch, Workload};
 
-/// The work of a run in seconds of CPU time, and how much longer the run for the truth is.
+/// The work of a run in seconds of CPU time, and the factor for the run that finds the truth.
 const SECONDS: f64 = 1.0;
 const LONGER: u64 = 20;
 const ROUNDS: u64 = 10;
-/// The number of functions that are to be named.
+/// The number of functions that a profile should name.
 const NAMED: usize = 10;
 
 /// Prints the figures of all programs.

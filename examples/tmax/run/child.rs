@@ -120,7 +120,7 @@ fn visibility(site: &Site, samples: usize) -> Result<Vec<u64>, PatchError> {
     Ok(taken)
 }
 
-/// Waits for a time, and takes it out.
+/// Waits for a time to be stored, and removes it.
 fn take(changed: &AtomicU64) -> u64 {
     loop {
         match changed.swap(0, Ordering::Acquire) {
