@@ -1,5 +1,8 @@
 //! A trace file as it is written: a header, then blocks, each whole.
 //!
+//! A file has several readings of all clocks at one moment. Its reader turns time stamps into the
+//! system's time by them, and knows from the time that each reading took how exact it is.
+//!
 //! Cost: one write(2) for each block, and two copies of its words in memory that is used again: a
 //! sub-buffer as it was at one moment, and its bytes behind the block's header.
 
@@ -10,10 +13,11 @@ use std::sync::Arc;
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, ring, state};
 
-use super::clocks::Moment;
 use super::ring::{Ring, Shape, WhenFull};
+use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::os::guarded_file::GuardedFile;
+use crate::engine::os::time;
 use crate::report::program;
 
 /// Writes one file, front to back.
@@ -269,6 +273,47 @@ pub(super) struct About<'a> {
     pub(super) definitions: &'a [u8],
     /// Whether the file is written at once.
     pub(super) is_whole: bool,
+}
+
+/// A time stamp, and the system's clocks at the same moment, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Moment {
+    pub(super) ticks: u64,
+    /// Ticks that the reading of the monotonic clock took.
+    pub(super) width: u64,
+    pub(super) monotonic: u64,
+    pub(super) real: u64,
+    /// Since the machine was started, its sleep included.
+    pub(super) boot: u64,
+}
+
+impl Moment {
+    /// Returns the best of several readings: the one that took the shortest time.
+    pub(super) fn now(clock: Clock) -> Self {
+        let mut best = Self::read(clock);
+        for _ in 0..4 {
+            let again = Self::read(clock);
+            if again.width < best.width {
+                best = again;
+            }
+        }
+        best
+    }
+
+    fn read(clock: Clock) -> Self {
+        let (ticks, width, monotonic) = monotonic(clock);
+        // Each clock counts in nanoseconds, so the others are read for the same moment.
+        let after = |other: u64| other.saturating_sub(time::monotonic().saturating_sub(monotonic));
+        Self { ticks, width, monotonic, real: after(time::real()), boot: after(time::since_boot()) }
+    }
+}
+
+/// Returns a time stamp, the ticks that the reading took, and `CLOCK_MONOTONIC` at that stamp.
+pub(super) fn monotonic(clock: Clock) -> (u64, u64, u64) {
+    let before = clock.now();
+    let monotonic = time::monotonic();
+    let width = clock.now().saturating_sub(before);
+    (before + width / 2, width, monotonic)
 }
 
 pub(super) fn words_of(now: Moment) -> [u64; reading::WORDS] {

@@ -3,6 +3,12 @@
 //!
 //! Cost: for `probe-trace`, a copy of each sub-buffer once it is full. For Perfetto, each pass
 //! converts what the threads have written, also to sub-buffers that are not full.
+//!
+//! A limit bounds the disk space of the file. A reader may give back the parts that it has read
+//! (`FALLOC_FL_PUNCH_HOLE`), so that the file goes on. As long as there is no space, the thread
+//! copies nothing: the rings get full, and hits without room are lost and counted, as always. The
+//! part of a ring that reaches the limit goes beyond it, with the room for what the file says if it
+//! has to end: 10 KiB for 64 new rings. Cost: two system calls for each part of a ring.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,9 +19,7 @@ use probe_trace::export::{Format, Live};
 use probe_trace::layout::{block, ring, sub_buffer};
 use probe_trace::{Part, Rings};
 
-use super::clocks::Moment;
-use super::file::{TraceFile, words_of};
-use super::limit::Limit;
+use super::file::{Moment, TraceFile, words_of};
 use super::ring::{Ring, Shape};
 use super::running::Running;
 use super::snapshot;
@@ -45,6 +49,18 @@ struct Converting {
     defined: usize,
     /// The file's length and its events, as of the last pass.
     whole: (u64, u64),
+}
+
+/// The limit of one file, in bytes.
+#[derive(Clone, Copy)]
+struct Limit(u64);
+
+impl Limit {
+    /// Returns whether the file takes so much space that it shall not grow. One that tells nothing
+    /// grows.
+    fn is_reached(self, file: &mut GuardedFile) -> bool {
+        file.taken().is_some_and(|taken| taken >= self.0)
+    }
 }
 
 /// Returns whether a file of this name is written for Perfetto.

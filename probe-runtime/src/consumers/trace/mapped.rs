@@ -3,7 +3,7 @@
 //! Life: attaching makes the file, with everything but the rings' content, and maps it ▸ threads
 //! write their rings, and the kernel keeps each store, however the process ends ▸ the end of the
 //! attachment writes the totals, and gives unused room back. The definitions of probes that join
-//! come into room in front of the rings ([`later`]). A forked child has a file of its own from the
+//! come into room in front of the rings ([`Later`]). A forked child has a file of its own from the
 //! first hit of one of its threads on. If that can't be made, its rings are private memory.
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
@@ -18,8 +18,6 @@
 // the `RingFile`.
 #![expect(unsafe_code, reason = "see above")]
 
-mod later;
-
 use std::ffi::{CStr, CString};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -30,9 +28,8 @@ use std::{process, ptr, slice, thread};
 
 use probe_trace::layout::{block, header, reading, ring, state};
 
-use self::later::Later;
-use super::clocks::Moment;
-use super::file::{About, TraceFile, at, words_of};
+use super::definitions::{Later, header as unused_header};
+use super::file::{About, Moment, TraceFile, at, words_of};
 use super::name::Name;
 use super::ring::Head;
 use crate::engine::clock::Clock;
@@ -140,7 +137,7 @@ impl RingFile {
         let unused = self.later + later.unused();
         file.write_words(&self.front[..unused], 0)?;
         // Another thread may have been in the middle of an addition when this process was forked.
-        for (word, at) in later::header(head - unused - block::WORDS).into_iter().zip(unused..) {
+        for (word, at) in unused_header(head - unused - block::WORDS).into_iter().zip(unused..) {
             file.write(&word.to_le_bytes(), at * 8)?;
         }
         file.write_words(&self.front[head..], head * 8)?;
@@ -344,7 +341,7 @@ fn front(
     TraceFile::begin(&mut front, about)?;
     let head = |words: usize, front: &mut Vec<u8>| {
         let begin = front.len() / 8;
-        front.extend(later::header(words).iter().flat_map(|word| word.to_le_bytes()));
+        front.extend(unused_header(words).iter().flat_map(|word| word.to_le_bytes()));
         begin
     };
     let room = |words: usize, front: &mut Vec<u8>| {

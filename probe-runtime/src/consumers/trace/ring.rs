@@ -5,22 +5,30 @@
 //! sub-buffer and compare its sequence number before and after, as with a seqlock: the writer
 //! clears the number before it writes to the sub-buffer anew. So no reader delays the writer.
 //!
-//! A ring may lie in a mapped file ([`in_file`]).
+//! # Losses
+//! The thread of the current sub-buffer counts the events that it loses in the head; its next
+//! sub-buffer tells them. A thread that comes while an earlier one has left the ring full counts its
+//! own apart, and its first sub-buffer tells them in a record. If it never gets one, they count as
+//! those of a thread without a ring.
+//!
+//! # A ring in a mapped file
+//! Its words go on behind the sub-buffers, with a [head](ring) as files have it for the losses. The
+//! file is readable at any moment, also if the process is killed in the middle of a store:
+//!
+//! - An event's payload is stored before its word, and the word behind the last event is zero: the
+//!   thread clears a part of the sub-buffer before it writes there.
+//! - The number of a sub-buffer is zero while its header is written, as for readers in the process.
+//! - The position is not in the file, so no change of the file leads a store astray.
+//! - A child that a signal handler has forked in the middle of a hit finds the head empty, and the
+//!   parent's file in its memory. It notices the first before it stores a word.
 //!
 //! Cost: a record without payload takes three stores. On x86-64 the way in makes them, see
-//! [`Recorder`](crate::engine::dispatch::Recorder).
-
-// The model checker reads this file from another module, too.
-#[path = "ring/copied.rs"]
-mod copied;
-#[path = "ring/in_file.rs"]
-mod in_file;
-#[path = "ring/losses.rs"]
-mod losses;
+//! [`Recorder`](crate::engine::dispatch::Recorder). In a file, a store for each word that is used
+//! again: the words of a part are cleared at once, shortly before they are written, when the
+//! processor has to fetch their cache lines anyway.
 
 use std::sync::atomic::compiler_fence;
 
-use losses::Late;
 use probe_trace::layout::{control, event, ring, sub_buffer};
 
 // The standard library's, or those of the model checker.
@@ -76,6 +84,16 @@ const _: () = {
     assert!(super::definitions::number(0) == 1);
     assert!(event::word(1, 1, 0) == 1 << head::PROBE_SHIFT | 1 << head::PAYLOAD_SHIFT);
 };
+
+/// Events that a thread has lost before it has a sub-buffer of the ring.
+#[derive(Default)]
+#[repr(C)]
+struct Late {
+    thread: AtomicU64,
+    lost: AtomicU64,
+    begin: AtomicU64,
+    end: AtomicU64,
+}
 
 impl Head {
     /// The words that files have, and their places there.
@@ -135,6 +153,8 @@ pub(super) struct Identity {
 const CONTROL_WORDS: u64 = 3;
 const GAP_WORDS: u64 = 5;
 const HEADER: u64 = sub_buffer::WORDS as u64;
+/// Words that are cleared at once.
+const CLEARED: u64 = 512;
 
 /// A ring: its head and its memory.
 #[derive(Clone, Copy)]
@@ -380,6 +400,196 @@ impl<'a> Ring<'a> {
     /// Returns the events that were written, and those that were lost.
     pub(super) fn totals(self) -> (u64, u64) {
         (self.head.written.load(Relaxed), self.head.lost.load(Relaxed))
+    }
+}
+
+/// Accounts of events that found no room.
+impl Ring<'_> {
+    /// Counts a lost event.
+    fn lose(self, hit: Hit) {
+        let head = self.head;
+        if head.thread.load(Relaxed) != hit.thread {
+            return self.lose_late(hit);
+        }
+        let lost_now = head.lost_now.load(Relaxed);
+        if lost_now == 0 {
+            head.gap_begin.store(hit.now, Relaxed);
+        }
+        head.gap_end.store(hit.now, Relaxed);
+        // The next event begins a sub-buffer, so that lost events lie between two of them.
+        head.end.store(head.position.load(Relaxed), Relaxed);
+        head.lost_now.store(lost_now + 1, Relaxed);
+        head.lost.store(head.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn lose_late(self, hit: Hit) {
+        let Late { thread, lost, begin, end } = &self.head.late;
+        if thread.load(Relaxed) != hit.thread {
+            self.give_up_late();
+            thread.store(hit.thread, Relaxed);
+        }
+        if lost.load(Relaxed) == 0 {
+            begin.store(hit.now, Relaxed);
+        }
+        end.store(hit.now, Relaxed);
+        lost.store(lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Tells the late events of this thread in its first sub-buffer, where there is room besides
+    /// for so many words.
+    fn tell_late(self, shape: Shape, hit: Hit, wanted: u64) {
+        let Late { thread, lost, begin, end } = &self.head.late;
+        let told = [lost, begin, end].map(|it| it.load(Relaxed));
+        if told[0] == 0 {
+            return;
+        }
+        let wanted = wanted + GAP_WORDS;
+        if thread.load(Relaxed) == hit.thread && (self.has_room(wanted) || self.clear(shape, wanted)) {
+            self.control(hit, &[control::GAP, told[0], told[1], told[2]]);
+            lost.store(0, Relaxed);
+            self.head.lost.store(self.head.lost.load(Relaxed) + told[0], Relaxed);
+        } else {
+            self.give_up_late();
+        }
+    }
+
+    /// Forgets what another process has lost.
+    fn forget_late(self) {
+        let Late { thread, lost, begin, end } = &self.head.late;
+        [thread, lost, begin, end, &self.head.ringless].into_iter().for_each(|of| of.store(0, Relaxed));
+    }
+
+    fn give_up_late(self) {
+        let Self { head, .. } = self;
+        head.ringless.store(self.ringless(), Relaxed);
+        head.late.lost.store(0, Relaxed);
+    }
+
+    /// Returns the events of threads that came while the ring was full, and got no room yet.
+    pub(super) fn ringless(self) -> u64 {
+        self.head.ringless.load(Relaxed) + self.head.late.lost.load(Relaxed)
+    }
+}
+
+/// A ring that lies in a mapped file.
+impl<'a> Ring<'a> {
+    /// Clears the words behind those that are clear, where readers look for the first zero. Returns
+    /// whether the sub-buffer has so much room.
+    #[cold]
+    fn clear(self, shape: Shape, wanted: u64) -> bool {
+        let head = self.head;
+        let (position, end) = (head.position.load(Acquire), head.end.load(Acquire));
+        // After a lost event, another sub-buffer begins.
+        if self.tail(shape).is_none() || head.lost_now.load(Relaxed) != 0 || position == 0 {
+            return false;
+        }
+        let limit = (position - 1) / shape.words * shape.words + shape.words;
+        if limit - position < wanted {
+            return false;
+        }
+        // The word behind the last event of the cleared part stays zero.
+        let until = limit.min((position + wanted).max(end + CLEARED) + 1);
+        let lap = head.lap.load(Relaxed);
+        let words = self.words.get(at(end.wrapping_sub(lap))..at(until - lap)).unwrap_or_default();
+        words.iter().for_each(|word| self.put(word, 0, Relaxed));
+        head.end.store(if until == limit { limit } else { until - 1 }, Relaxed);
+        true
+    }
+
+    /// Returns the words behind the sub-buffers; `None` if the memory is no file's.
+    fn tail(self, shape: Shape) -> Option<&'a [AtomicU64; ring::WORDS]> {
+        self.words.get(at(shape.sub_buffers * shape.words)..)?.first_chunk()
+    }
+
+    /// Tells the losses to the file that the ring lies in.
+    fn tell_loss(self, shape: Shape) {
+        let Some(tail) = self.tail(shape) else { return };
+        let words = self.head_words();
+        let parts = [ring::THREAD, ring::TID, ring::GAP_BEGIN, ring::GAP_END, ring::LOST_NOW];
+        parts.into_iter().for_each(|at| self.put(&tail[at], words[at], Relaxed));
+        self.put(&tail[ring::LOST], words[ring::LOST], Release);
+    }
+
+    /// Tells the whole head to the file that the ring lies in, once no thread writes any more.
+    pub(super) fn close(self, shape: Shape) {
+        let Some(tail) = self.tail(shape) else { return };
+        tail.iter().zip(self.head_words()).for_each(|(at, word)| at.store(word, Relaxed));
+    }
+
+    /// Returns the ring's head as files have it.
+    pub(super) fn head_words(self) -> [u64; ring::WORDS] {
+        let mut words = [0; ring::WORDS];
+        self.head.shown().into_iter().for_each(|(at, of)| words[at] = of.load(Relaxed));
+        words
+    }
+}
+
+/// Copies of sub-buffers, which other threads take while the ring's own writes.
+impl Ring<'_> {
+    /// Returns the numbers of the sub-buffers that the ring may hold, the current one last.
+    pub(super) fn numbers(self, shape: Shape) -> std::ops::Range<u64> {
+        let position = self.head.position.load(Acquire);
+        let end = position.div_ceil(shape.words);
+        end.saturating_sub(shape.sub_buffers)..end
+    }
+
+    /// Copies the used words of a sub-buffer, in place of those in `copy`. `None` if its thread has
+    /// begun to write a later one there, or has not begun this one.
+    pub(super) fn copy(self, shape: Shape, number: u64, copy: &mut Vec<u64>) -> Option<()> {
+        let sequence = self.header(shape, number, sub_buffer::SEQUENCE);
+        if sequence.load(Acquire) != number + 1 {
+            return None;
+        }
+        let used = self.used(shape, number)?;
+        let start = at(number % shape.sub_buffers * shape.words);
+        let words = self.words.get(start..start + at(used))?;
+        copy.clear();
+        copy.extend(words.iter().map(|word| word.load(Relaxed)));
+        fence(Acquire);
+        if sequence.load(Relaxed) != number + 1 {
+            return None;
+        }
+        *copy.get_mut(sub_buffer::USED)? = used;
+        Some(())
+    }
+
+    /// Adds the words of a sub-buffer from `words.len()` on that are whole records by now. Its
+    /// thread must not begin to write a later one there.
+    pub(super) fn extend(self, shape: Shape, number: u64, words: &mut Vec<u64>) {
+        if self.header(shape, number, sub_buffer::SEQUENCE).load(Acquire) != number + 1 {
+            return;
+        }
+        let Some(used) = self.used(shape, number) else { return };
+        let start = at(number % shape.sub_buffers * shape.words);
+        let new = self.words.get(start + words.len()..start + at(used)).unwrap_or_default();
+        words.extend(new.iter().map(|word| word.load(Relaxed)));
+    }
+
+    /// Returns the number of words that a sub-buffer uses.
+    fn used(self, shape: Shape, number: u64) -> Option<u64> {
+        let position = self.head.position.load(Acquire);
+        let used = match self.header(shape, number, sub_buffer::USED).load(Acquire) {
+            0 => position.saturating_sub(number * shape.words).min(shape.words),
+            used => used,
+        };
+        (HEADER..=shape.words).contains(&used).then_some(used)
+    }
+
+    /// Returns the events before a sub-buffer that was not drained, or that has not begun.
+    pub(super) fn before(self, shape: Shape, number: u64) -> u64 {
+        // All that is there unless the sub-buffer has begun.
+        let written = self.head.written.load(Acquire);
+        let header = |word| self.header(shape, number, word);
+        if header(sub_buffer::SEQUENCE).load(Acquire) == number + 1 {
+            header(sub_buffer::WRITTEN_BEFORE).load(Relaxed)
+        } else {
+            written
+        }
+    }
+
+    /// Returns whether the thread has left this sub-buffer, or filled it.
+    pub(super) fn is_whole(self, shape: Shape, number: u64) -> bool {
+        self.head.position.load(Acquire) >= (number + 1) * shape.words
     }
 }
 

@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use probe_trace::layout::ring;
 
-use super::clocks::{self, Moment};
-use super::definitions;
-use super::file::About;
-use super::joined::Joined;
+use super::definitions::{self, Joined};
+use super::file::{self, About, Moment};
 use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
@@ -263,7 +261,7 @@ impl Running {
         });
         // A new thread asks the system anyway.
         let reads = self.is_clock_cheap || !is_known;
-        Identity { thread, reading: reads.then(|| clocks::monotonic(self.clock)) }
+        Identity { thread, reading: reads.then(|| file::monotonic(self.clock)) }
     }
 
     /// Iterates over the rings in use, of ended threads, too.

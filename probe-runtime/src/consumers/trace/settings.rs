@@ -2,10 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+#[cfg(probe_agent)]
+use std::{
+    fs::File,
+    sync::{Arc, Mutex},
+};
 
 use super::live::is_perfetto;
 use super::name::Name;
 use super::{Keep, Trace};
+#[cfg(probe_agent)]
+use crate::engine::error::Error;
 use crate::report::file::without_ending;
 use crate::report::program;
 use probe_lang::syntax::{ParseError, Setting, size};
@@ -81,6 +88,38 @@ impl Trace {
         // A small trace has small rings, so that several threads have one.
         trace.ring_bytes = ring.unwrap_or(trace.ring_bytes.min(trace.total_bytes / 16).max(super::SMALLEST));
         Ok(trace)
+    }
+
+    /// Lets the trace write to this open file only, whose name chooses the format, or to none: for
+    /// traces that clients of this process attach, which write to no file by its name.
+    #[cfg(probe_agent)]
+    pub(crate) fn confine(&mut self, opened: Option<(&Arc<File>, &Path)>) -> Result<(), Error> {
+        let named = [
+            ("map", self.rings_in.is_some()),
+            ("panic", self.panics_to.is_some()),
+            ("file", !self.is_in_memory() && !self.follows_report),
+        ];
+        let refused = |problem: String| Err(Error::Consumer(problem.into()));
+        if let Some((option, _)) = named.iter().find(|(_, is_named)| *is_named) {
+            return refused(format!(
+                "`{option}` names a file, which the program itself must do: PROBES; a client opens its files itself"
+            ));
+        }
+        match opened {
+            Some(_) if self.is_in_memory() => refused(
+                "this trace stays in memory; attach it without a file, and take a snapshot".to_owned(),
+            ),
+            None if !self.is_in_memory() => refused(
+                "this trace needs a file that the client opens; to keep it in memory, write `trace(flight)`"
+                    .to_owned(),
+            ),
+            None => Ok(()),
+            Some((file, name)) => {
+                self.opened = Mutex::new(Some(Arc::clone(file)));
+                (self.keep, self.follows_report) = (Keep::File(name.to_owned()), false);
+                Ok(())
+            }
+        }
     }
 
     /// Puts the file beside that of the report, unless somebody has chosen its name. A report for
