@@ -8,7 +8,7 @@ source "$(dirname "$0")/../common.sh"
 # Values cross as addresses; a panic's payload is never dropped. All share a folder: flags are those
 # of the interpreted crates, so procedural macros are built once.
 step 'undefined behaviour under Miri'
-units=(--lib -- trace::ring:: trace::drain:: trace::dormant::)
+units=(--lib -- trace::ring:: trace::drain:: trace::disarmed::)
 # A case of a property takes up to six seconds. The lane `whole` has some.
 [ "${PROBE_TEST_WHOLE:-0}" != 0 ] || units+=(--skip histories::)
 miri() {

@@ -1,4 +1,4 @@
-//! Dormant probes that several threads arm and disarm at once.
+//! Disarmed probes that several threads arm and disarm at once.
 
 use std::hint::black_box;
 use std::thread;
@@ -21,7 +21,7 @@ fn each_call_is_recorded_while_its_own_thread_has_armed_it() {
     let _turn = turn();
     more();
     let set = select("**::armed::more").unwrap();
-    let trace = set.attach(Trace::recorder().dormant(set.ids())).unwrap();
+    let trace = set.attach(Trace::recorder().disarmed(set.ids())).unwrap();
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {

@@ -68,16 +68,16 @@ pub(super) const fn number(probe: usize) -> u32 {
     probe as u32 + 1
 }
 
-/// The definitions, by the times that probes have joined.
+/// Definitions of probes that have joined, one link for each time.
 #[derive(Default)]
-pub(super) struct Joined(OnceLock<Box<Link>>);
+pub(super) struct LaterDefinitions(OnceLock<Box<Link>>);
 
 struct Link {
     definitions: Arc<[u8]>,
-    next: Joined,
+    next: LaterDefinitions,
 }
 
-impl Joined {
+impl LaterDefinitions {
     fn iter(&self) -> impl Iterator<Item = &Link> {
         iter::successors(self.0.get(), |link| link.next.0.get()).map(|link| &**link)
     }
@@ -94,7 +94,7 @@ impl Joined {
     }
 }
 
-impl Drop for Joined {
+impl Drop for LaterDefinitions {
     fn drop(&mut self) {
         // One after the other: a long chain would use up the stack.
         let mut next = self.0.take();
@@ -104,11 +104,12 @@ impl Drop for Joined {
     }
 }
 
-/// The room's words, from the header of its first block to the end of the last one's content.
+/// Room for definitions in a mapped file: its words, from the header of its first block to the end
+/// of the last one's content.
 #[derive(Clone, Copy)]
-pub(super) struct Later<'a>(pub(super) &'a [AtomicU64]);
+pub(super) struct DefinitionRoom<'a>(pub(super) &'a [AtomicU64]);
 
-impl Later<'_> {
+impl DefinitionRoom<'_> {
     /// Returns the place of the unused block. The room has whole blocks.
     pub(super) fn unused(self) -> usize {
         let mut at = 0;
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn readers_get_what_they_lack() {
-        let joined = Joined::default();
+        let joined = LaterDefinitions::default();
         assert!(joined.after(0).is_empty());
         (0..3).for_each(|number| joined.add(Arc::from([number])));
         let read = |first| joined.after(first).iter().map(|it| it[0]).collect::<Vec<_>>();
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn a_long_chain_is_dropped() {
         const LENGTH: usize = if cfg!(miri) { 100 } else { 50_000 };
-        let mut joined = Joined::default();
+        let mut joined = LaterDefinitions::default();
         for _ in 0..LENGTH {
             let next = std::mem::take(&mut joined);
             let _ = joined.0.set(Box::new(Link { definitions: Arc::default(), next }));
@@ -196,14 +197,14 @@ mod tests {
     }
 
     fn add(words: &[AtomicU64], definitions: &[u8]) -> bool {
-        let place = Later(words).place(definitions);
-        place.inspect(|at| Later(words).put(*at, definitions)).is_some()
+        let place = DefinitionRoom(words).place(definitions);
+        place.inspect(|at| DefinitionRoom(words).put(*at, definitions)).is_some()
     }
 
     #[test]
     fn each_addition_cuts_the_room() {
         let words = room(20);
-        assert_eq!(Later(&words).unused(), 0);
+        assert_eq!(DefinitionRoom(&words).unused(), 0);
         assert!(add(&words, &[1; 16]) && add(&words, &[2; 8]));
         let (one, other) = (u64::from_le_bytes([1; 8]), u64::from_le_bytes([2; 8]));
         let expected = [
@@ -211,7 +212,7 @@ mod tests {
             (block::DEFINITIONS, vec![other]),
             (block::UNUSED, vec![0; 9]),
         ];
-        assert_eq!((blocks(&words), Later(&words).unused()), (expected.into(), 11));
+        assert_eq!((blocks(&words), DefinitionRoom(&words).unused()), (expected.into(), 11));
     }
 
     #[test]
@@ -230,11 +231,11 @@ mod tests {
     fn an_addition_may_be_repeated() {
         let (words, other) = (room(20), room(20));
         assert!(add(&words, &[1; 16]) && add(&other, &[1; 16]));
-        let at = Later(&words).place(&[2; 8]).unwrap();
-        Later(&words).put(at, &[2; 8]);
+        let at = DefinitionRoom(&words).place(&[2; 8]).unwrap();
+        DefinitionRoom(&words).put(at, &[2; 8]);
         for copied in 0..20 {
             words.iter().zip(&other).take(copied).for_each(|(it, to)| to.store(it.load(Relaxed), Relaxed));
-            Later(&other).put(at, &[2; 8]);
+            DefinitionRoom(&other).put(at, &[2; 8]);
             assert_eq!(blocks(&other), blocks(&words));
         }
     }

@@ -14,18 +14,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::file::{at, problem};
-use super::live::Output;
+use super::output::Output;
+use super::recording::Recording;
 use super::ring::Shape;
-use super::running::Running;
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
 use crate::engine::os::masked::{self, Masked};
 
-/// The shortest sleep, and the longest one, whatever the ring.
-const SLEEP: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];
+/// The shortest sleep, and the longest one, for any size of ring.
+const SLEEP_LIMITS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];
 /// The time between two readings of all clocks.
-const READING: Duration = Duration::from_secs(1);
+const READING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread, and the state that it shares with the consumer.
 pub(super) struct Drain {
@@ -56,26 +56,27 @@ struct Flushes {
 impl Drain {
     /// Creates the file, if it is not open, and starts the thread.
     pub(super) fn start(
-        running: &Arc<Running>,
+        recording: &Arc<Recording>,
         path: &Path,
         opened: Option<&File>,
         limit: Option<u64>,
     ) -> Result<Self, Error> {
-        let output = Output::begin(running, path, opened, limit);
+        let output = Output::begin(recording, path, opened, limit);
         let mut output = output.map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
-        let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
+        let (recording, of_thread, of) = (Arc::clone(recording), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
             masked::wake_in_time();
             let mut work = || {
-                let written = drain(&running, &of_thread, &mut output).and_then(|()| output.finish(&running));
+                let written =
+                    drain(&recording, &of_thread, &mut output).and_then(|()| output.finish(&recording));
                 if let Err(error) = &written {
                     // The program may run for long before it asks.
                     os::stderr::say(&problem(&of, error));
-                    output.cut(&running);
+                    output.cut(&recording);
                     of_thread.flushes().failed = Some(same(error));
-                    outlive(&running, &of_thread, &mut output);
+                    outlive(&recording, &of_thread, &mut output);
                 }
                 written
             };
@@ -143,27 +144,27 @@ impl Shared {
     }
 }
 
-fn drain(running: &Running, shared: &Shared, output: &mut Output) -> io::Result<()> {
-    let longest = longest_sleep(running.shape);
-    let (mut sleep, mut read) = (SLEEP[0], Instant::now());
+fn drain(recording: &Recording, shared: &Shared, output: &mut Output) -> io::Result<()> {
+    let longest = longest_sleep(recording.shape);
+    let (mut sleep, mut read) = (SLEEP_LIMITS[0], Instant::now());
     while !shared.is_over.load(Ordering::Acquire) {
-        let fullest = output.pass(running)?;
+        let fullest = output.pass(recording)?;
         // Half of the ring's room remains for the next sleep.
-        if fullest * 4 >= running.shape.sub_buffers {
-            sleep = (sleep / 2).max(SLEEP[0]);
-        } else if fullest * 8 < running.shape.sub_buffers {
+        if fullest * 4 >= recording.shape.sub_buffers {
+            sleep = (sleep / 2).max(SLEEP_LIMITS[0]);
+        } else if fullest * 8 < recording.shape.sub_buffers {
             sleep = (sleep * 2).min(longest);
         }
         let asked = shared.flushes().asked;
         if asked != shared.flushes().done {
-            output.flush(running)?;
+            output.flush(recording)?;
             shared.flushes().done = asked;
             shared.flushed.notify_all();
         }
         // A file that is whole stays so until there is something new.
-        if read.elapsed() >= READING {
+        if read.elapsed() >= READING_INTERVAL {
             read = Instant::now();
-            output.reading(running)?;
+            output.reading(recording)?;
         }
         thread::park_timeout(sleep);
     }
@@ -178,25 +179,25 @@ fn same(error: &io::Error) -> io::Error {
 
 /// Keeps a file up to date that had to end: it says how many events it lacks. The rings get full,
 /// and lose later events.
-fn outlive(running: &Running, shared: &Shared, output: &mut Output) {
-    let emitted = || running.totals().iter().sum::<u64>();
+fn outlive(recording: &Recording, shared: &Shared, output: &mut Output) {
+    let emitted = || recording.totals().iter().sum::<u64>();
     // Nothing can be done about errors: then the file stays one that was not finished.
-    let mut told = None;
+    let mut reported = None;
     while !shared.is_over.load(Ordering::Acquire) {
         let asked = shared.flushes().asked;
         if asked != shared.flushes().done {
-            told = Some(emitted());
-            let _ = output.tell_missing(running);
+            reported = Some(emitted());
+            let _ = output.report_missing(recording);
             shared.flushes().done = asked;
             shared.flushed.notify_all();
         }
-        if told.is_some_and(|told| told != emitted()) {
-            told = None;
+        if reported.is_some_and(|reported| reported != emitted()) {
+            reported = None;
             let _ = output.reopen();
         }
-        thread::park_timeout(SLEEP[1]);
+        thread::park_timeout(SLEEP_LIMITS[1]);
     }
-    let _ = output.tell_missing(running);
+    let _ = output.report_missing(recording);
 }
 
 /// Returns the time in which a thread fills its ring that writes four bytes in a nanosecond. One
@@ -204,7 +205,7 @@ fn outlive(running: &Running, shared: &Shared, output: &mut Output) {
 /// Long texts may be copied faster; then what finds no room is lost, and counted.
 fn longest_sleep(shape: Shape) -> Duration {
     let bytes = shape.sub_buffers * shape.words * 8;
-    Duration::from_nanos(bytes / 4).clamp(SLEEP[0], SLEEP[1])
+    Duration::from_nanos(bytes / 4).clamp(SLEEP_LIMITS[0], SLEEP_LIMITS[1])
 }
 
 #[cfg(test)]

@@ -33,24 +33,24 @@ pub(super) struct TraceFile<W> {
     /// Bytes up to the last block that was written whole.
     whole: u64,
     /// The room for what a file says that had to end.
-    rooms: Vec<Room>,
+    reserved: Vec<Reserved>,
     /// The rings that the file has something of. Their heads have a place there.
     known: HashSet<u64>,
 }
 
 /// A block without content, which a file that had to end replaces by others.
-struct Room {
+struct Reserved {
     at: u64,
     bytes: usize,
 }
 
 /// The rings whose heads a block has room for, at most.
-const HEADS: usize = 64;
+const HEADS_RESERVED: usize = 64;
 
 impl<W: Write> TraceFile<W> {
     /// Writes the header, the program's name and the definitions.
-    pub(super) fn begin(out: W, about: &About<'_>) -> io::Result<Self> {
-        let About { shape, began, boot, definitions, is_whole } = *about;
+    pub(super) fn begin(out: W, about: &TraceHeader<'_>) -> io::Result<Self> {
+        let TraceHeader { shape, began, boot, definitions, is_whole } = *about;
         let mut words = [0; header::WORDS];
         words[header::MAGIC] = MAGIC;
         words[header::VERSION] = VERSION;
@@ -72,7 +72,7 @@ impl<W: Write> TraceFile<W> {
             copy: Vec::new(),
             defined: 0,
             whole: 0,
-            rooms: Vec::new(),
+            reserved: Vec::new(),
             known: HashSet::new(),
         };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
@@ -127,7 +127,7 @@ impl<W: Write> TraceFile<W> {
     }
 
     /// Writes a reading of all clocks.
-    pub(super) fn reading(&mut self, now: Moment) -> io::Result<()> {
+    pub(super) fn reading(&mut self, now: ClockReading) -> io::Result<()> {
         self.words(block::READING, 0, &words_of(now))
     }
 
@@ -168,7 +168,7 @@ impl TraceFile<GuardedFile> {
     /// Takes room for what the file says if it has to end before the trace does: a full disk has
     /// none then. `rings` is the largest number of rings.
     pub(super) fn reserve(&mut self, rings: usize) -> io::Result<()> {
-        self.take_room(UNSEEN_BYTES + rings.min(HEADS) * RING_BYTES)
+        self.take_room(UNSEEN_BYTES + rings.min(HEADS_RESERVED) * RING_BYTES)
     }
 
     /// Does the same for a ring's head. Call this before writing anything of the ring.
@@ -176,16 +176,16 @@ impl TraceFile<GuardedFile> {
         if self.has(ring) {
             return Ok(());
         }
-        let room: usize = self.rooms.iter().map(|room| room.bytes).sum();
+        let room: usize = self.reserved.iter().map(|room| room.bytes).sum();
         let needed = UNSEEN_BYTES + (self.known.len() + 1) * RING_BYTES;
-        if needed > room { self.take_room(HEADS * RING_BYTES) } else { Ok(()) }
+        if needed > room { self.take_room(HEADS_RESERVED * RING_BYTES) } else { Ok(()) }
     }
 
     fn take_room(&mut self, bytes: usize) -> io::Result<()> {
         if self.out.has_places() {
             let at = self.whole;
             self.block(block::UNUSED, 0, &vec![0; bytes])?;
-            self.rooms.push(Room { at, bytes });
+            self.reserved.push(Reserved { at, bytes });
         }
         Ok(())
     }
@@ -203,18 +203,18 @@ impl TraceFile<GuardedFile> {
 
     /// Notes the missing events in a file that was [cut](Self::cut): those of the rings that it
     /// has something of in their heads, all others as unseen. A stream has no place for that.
-    pub(super) fn tell_missing(
+    pub(super) fn report_missing(
         &mut self,
         unseen: [u64; 2],
         heads: &[(u64, [u64; ring::WORDS])],
     ) -> io::Result<()> {
-        if self.rooms.is_empty() {
+        if self.reserved.is_empty() {
             return Ok(());
         }
         let of_rings = heads.iter().map(|(ring, head)| (block::RING, *ring, &head[..]));
         let mut blocks = [(block::UNSEEN, 0, &unseen[..])].into_iter().chain(of_rings).peekable();
-        for index in 0..self.rooms.len() {
-            let Room { at, bytes } = self.rooms[index];
+        for index in 0..self.reserved.len() {
+            let Reserved { at, bytes } = self.reserved[index];
             while let Some((kind, ring, words)) =
                 blocks.next_if(|(.., words)| self.buffer.len() + HEAD_BYTES + size_of_val(*words) <= bytes)
             {
@@ -266,9 +266,9 @@ const RING_BYTES: usize = HEAD_BYTES + ring::WORDS * 8;
 
 /// The trace that a file describes.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct TraceHeader<'a> {
     pub(super) shape: Shape,
-    pub(super) began: Moment,
+    pub(super) began: ClockReading,
     pub(super) boot: [u64; 2],
     pub(super) definitions: &'a [u8],
     /// Whether the file is written at once.
@@ -277,7 +277,7 @@ pub(super) struct About<'a> {
 
 /// A time stamp, and the system's clocks at the same moment, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     pub(super) ticks: u64,
     /// Ticks that the reading of the monotonic clock took.
     pub(super) width: u64,
@@ -287,7 +287,7 @@ pub(super) struct Moment {
     pub(super) boot: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// Returns the best of several readings: the one that took the shortest time.
     pub(super) fn now(clock: Clock) -> Self {
         let mut best = Self::read(clock);
@@ -316,7 +316,7 @@ pub(super) fn monotonic(clock: Clock) -> (u64, u64, u64) {
     (before + width / 2, width, monotonic)
 }
 
-pub(super) fn words_of(now: Moment) -> [u64; reading::WORDS] {
+pub(super) fn words_of(now: ClockReading) -> [u64; reading::WORDS] {
     let mut words = [0; reading::WORDS];
     words[reading::TICKS] = now.ticks;
     words[reading::WIDTH] = now.width;

@@ -133,9 +133,9 @@ impl World {
         let hit = hit(number);
         let identity =
             |is_known: bool| Identity { thread: (!is_known).then_some((1, [0; 2])), reading: None };
-        let Some(room) = self.ring().room(self.shape, hit, 1, identity) else { return };
-        room.payload[0].store(number.into(), atomic::Ordering::Relaxed);
-        self.ring().write(&room, number, 1);
+        let Some(reserved) = self.ring().reserve(self.shape, hit, 1, identity) else { return };
+        reserved.payload[0].store(number.into(), atomic::Ordering::Relaxed);
+        self.ring().commit(&reserved, number, 1);
     }
 
     fn copy(&self, number: u64) -> Option<Vec<u64>> {

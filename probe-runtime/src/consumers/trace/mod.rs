@@ -8,21 +8,21 @@
 //! Rings are private memory. A forked child has copies of its parent's, as of all counts: its
 //! snapshots hold its parent's events up to the fork, and its own ones since. A
 //! trace that a thread writes is detached in a child, which has no such thread. Rings may also lie
-//! in a mapped file ([`mapped`]), of which each process has its own.
+//! in a mapped file ([`ring_file`]), of which each process has its own.
 
-mod attached;
+mod attachment;
 mod definitions;
-mod dormant;
+mod disarmed;
 mod drain;
 mod file;
+mod file_name;
 #[cfg(all(test, loom))]
 mod interleavings;
-mod live;
-mod mapped;
-mod name;
-mod record;
+mod output;
+mod payload;
+mod recording;
 mod ring;
-mod running;
+mod ring_file;
 mod settings;
 mod snapshot;
 
@@ -36,11 +36,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use dormant::Dormant;
+use disarmed::Disarmed;
 use drain::Drain;
 use probe_trace::layout;
+use recording::Recording;
 use ring::{Shape, WhenFull};
-use running::Running;
 use snapshot::OnPanic;
 
 use crate::engine::clock::Clock;
@@ -98,9 +98,9 @@ pub struct Trace {
     panics_to: Option<PathBuf>,
     /// Whether the file's name is that of the report, with its own ending.
     follows_report: bool,
-    dormant: Dormant,
+    disarmed: Disarmed,
     clock: Clock,
-    running: OnceLock<Arc<Running>>,
+    recording: OnceLock<Arc<Recording>>,
     drain: OnceLock<Drain>,
     on_panic: OnceLock<Arc<OnPanic>>,
 }
@@ -114,7 +114,7 @@ enum Keep {
 }
 
 /// The smallest ring, in bytes.
-const SMALLEST: usize = 4096;
+const RING_BYTES_MIN: usize = 4096;
 
 /// Hits that a trace has written and lost.
 ///
@@ -199,9 +199,9 @@ impl Trace {
             rings_in: None,
             panics_to: None,
             follows_report: false,
-            dormant: Dormant::default(),
+            disarmed: Disarmed::default(),
             clock: Clock::new(),
-            running: OnceLock::new(),
+            recording: OnceLock::new(),
             drain: OnceLock::new(),
             on_panic: OnceLock::new(),
         }
@@ -346,12 +346,12 @@ impl Trace {
 
     /// Returns the rings' sizes in words.
     fn shape(&self) -> Result<Shape, Error> {
-        if self.ring_bytes < SMALLEST {
+        if self.ring_bytes < RING_BYTES_MIN {
             let problem =
-                format!("a ring of {} bytes is too small; it has at least {SMALLEST}", self.ring_bytes);
+                format!("a ring of {} bytes is too small; it has at least {RING_BYTES_MIN}", self.ring_bytes);
             return Err(Error::Consumer(problem.into()));
         }
-        let sub_buffers = if self.ring_bytes < 8 * SMALLEST { 4 } else { 8 };
+        let sub_buffers = if self.ring_bytes < 8 * RING_BYTES_MIN { 4 } else { 8 };
         // In a file, a ring's losses follow it.
         let besides = if self.rings_in.is_some() { layout::ring::WORDS } else { 0 };
         let words = (self.ring_bytes / 8 - besides) as u64 / sub_buffers;
@@ -381,7 +381,7 @@ impl Consumer for Trace {
             let problem = format!("a ring of {ring} bytes does not fit in the {total} bytes of all rings");
             return Err(Error::Consumer(problem.into()));
         }
-        if self.running.get().is_some() {
+        if self.recording.get().is_some() {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
         if let (Keep::File(_), Some(path)) = (&self.keep, &self.rings_in) {
@@ -390,17 +390,17 @@ impl Consumer for Trace {
             return Err(file::at(path, &problem));
         }
         if let (Keep::File(path), Some(other)) = (&self.keep, &self.panics_to) {
-            return Err(file::at(other, &attached::no_snapshots(path)));
+            return Err(file::at(other, &attachment::no_snapshots(path)));
         }
         let path = self.rings_in.as_deref();
-        let running = Arc::new(Running::new(probes, shape, most, self.text_limit, self.clock, path)?);
-        if self.running.set(Arc::clone(&running)).is_err() {
+        let recording = Arc::new(Recording::new(probes, shape, most, self.text_limit, self.clock, path)?);
+        if self.recording.set(Arc::clone(&recording)).is_err() {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
         if let Keep::File(path) = &self.keep {
             // The thread has its own descriptor of it.
             let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let drain = Drain::start(&running, path, opened.as_deref(), self.file_limit)?;
+            let drain = Drain::start(&recording, path, opened.as_deref(), self.file_limit)?;
             // A trace that runs is attached once.
             let _ = self.drain.set(drain);
         }
@@ -408,31 +408,31 @@ impl Consumer for Trace {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.running.get().map_or(Ok(()), |running| running.join(probes))
+        self.recording.get().map_or(Ok(()), |recording| recording.join(probes))
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        let Some(running) = self.running.get() else { return Ok(()) };
-        running.count_nested(switch.suppressed_hits());
+        let Some(recording) = self.recording.get() else { return Ok(()) };
+        recording.count_nested(switch.suppressed_hits());
         if let Some(path) = &self.panics_to {
             // A trace is attached once.
-            let _ = self.on_panic.set(OnPanic::new(path, running)?);
+            let _ = self.on_panic.set(OnPanic::new(path, recording)?);
         }
         Ok(())
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        self.dormant.start(probe)
+        self.disarmed.start(probe)
     }
 
     fn recorder(&self) -> Option<Recorder> {
-        self.running.get()?.recorder()
+        self.recording.get()?.recorder()
     }
 
     #[inline(always)]
     fn hit(&self, event: &Event<'_>) {
-        if let Some(running) = self.running.get() {
-            running.hit(event);
+        if let Some(recording) = self.recording.get() {
+            recording.hit(event);
         }
     }
 }

@@ -7,9 +7,9 @@
 //!
 //! # Losses
 //! The thread of the current sub-buffer counts the events that it loses in the head; its next
-//! sub-buffer tells them. A thread that comes while an earlier one has left the ring full counts its
-//! own apart, and its first sub-buffer tells them in a record. If it never gets one, they count as
-//! those of a thread without a ring.
+//! sub-buffer tells them. A thread that comes while an earlier one has left the ring full counts
+//! its own apart, and its first sub-buffer tells them in a record. If it never gets one, they count
+//! as those of a thread without a ring.
 //!
 //! # A ring in a mapped file
 //! Its words go on behind the sub-buffers, with a [head](ring) as files have it for the losses. The
@@ -66,7 +66,7 @@ pub(super) struct Head {
     /// 1 in the process that has [begun](Ring::begin) the ring. Where rings lie in a file, a child
     /// finds 0.
     is_own: AtomicU64,
-    late: Late,
+    late: LateLosses,
     /// Events of threads that never got a sub-buffer here, since an earlier thread has left the
     /// ring full. They count as those of threads without a ring.
     ringless: AtomicU64,
@@ -88,7 +88,7 @@ const _: () = {
 /// Events that a thread has lost before it has a sub-buffer of the ring.
 #[derive(Default)]
 #[repr(C)]
-struct Late {
+struct LateLosses {
     thread: AtomicU64,
     lost: AtomicU64,
     begin: AtomicU64,
@@ -163,8 +163,8 @@ pub(super) struct Ring<'a> {
     pub(super) words: &'a [AtomicU64],
 }
 
-/// Room for one record of the writer.
-pub(super) struct Room<'a> {
+/// Room for one record, which the writer has reserved.
+pub(super) struct Reservation<'a> {
     /// The payload's words.
     pub(super) payload: &'a [AtomicU64],
     event: &'a AtomicU64,
@@ -207,16 +207,16 @@ impl<'a> Ring<'a> {
         true
     }
 
-    /// Makes room for a record with at most so many payload words. `None` if there is none: then
+    /// Reserves room for a record with at most so many payload words. `None` if there is none: then
     /// the event is lost, and counted. Where that many do not fit in a sub-buffer or in an event,
     /// the room is smaller.
-    pub(super) fn room(
+    pub(super) fn reserve(
         self,
         shape: Shape,
         hit: Hit,
         payload: usize,
         identity: impl FnOnce(bool) -> Identity,
-    ) -> Option<Room<'a>> {
+    ) -> Option<Reservation<'a>> {
         let head = self.head;
         let largest = shape.words - HEADER - 2 * CONTROL_WORDS - 1;
         let payload = (payload as u64).min(largest).min(event::PAYLOAD_MAX as u64);
@@ -224,8 +224,8 @@ impl<'a> Ring<'a> {
         // A new time and a new generation may come first.
         let wanted = 2 * CONTROL_WORDS + 1 + payload;
         if !is_same || !self.has_room(wanted) && !self.clear(shape, wanted) {
-            self.turn(shape, hit, identity)?;
-            self.tell_late(shape, hit, wanted);
+            self.advance(shape, hit, identity)?;
+            self.report_late_losses(shape, hit, wanted);
             // As much as there may be: a sub-buffer has room for it.
             self.clear(shape, wanted);
         }
@@ -247,14 +247,14 @@ impl<'a> Ring<'a> {
             return None;
         }
         let (event, payload) = self.words.get(start..=start + at(payload))?.split_first()?;
-        Some(Room { payload, event, position, ticks: ticks.unwrap_or_default() })
+        Some(Reservation { payload, event, position, ticks: ticks.unwrap_or_default() })
     }
 
-    /// Writes the record, with as many payload words as were used.
-    pub(super) fn write(self, room: &Room<'_>, probe: u32, payload: usize) {
+    /// Writes the record into its room, with as many payload words as were used.
+    pub(super) fn commit(self, reservation: &Reservation<'_>, probe: u32, payload: usize) {
         let head = self.head;
-        room.event.store(event::word(probe, payload, room.ticks), Release);
-        head.position.store(room.position + 1 + payload as u64, Release);
+        reservation.event.store(event::word(probe, payload, reservation.ticks), Release);
+        head.position.store(reservation.position + 1 + payload as u64, Release);
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
     }
 
@@ -282,9 +282,9 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Goes on in the next sub-buffer. `None` if it is not free.
+    /// Begins the next sub-buffer. `None` if it is not free.
     #[cold]
-    fn turn(self, shape: Shape, hit: Hit, identity: impl FnOnce(bool) -> Identity) -> Option<()> {
+    fn advance(self, shape: Shape, hit: Hit, identity: impl FnOnce(bool) -> Identity) -> Option<()> {
         let head = self.head;
         let position = head.position.load(Acquire);
         let is_first = position == 0;
@@ -297,7 +297,7 @@ impl<'a> Ring<'a> {
         };
         if !is_free {
             self.lose(hit);
-            self.tell_loss(shape);
+            self.report_losses(shape);
             return None;
         }
         if !is_first {
@@ -423,7 +423,7 @@ impl Ring<'_> {
     }
 
     fn lose_late(self, hit: Hit) {
-        let Late { thread, lost, begin, end } = &self.head.late;
+        let LateLosses { thread, lost, begin, end } = &self.head.late;
         if thread.load(Relaxed) != hit.thread {
             self.give_up_late();
             thread.store(hit.thread, Relaxed);
@@ -437,8 +437,8 @@ impl Ring<'_> {
 
     /// Tells the late events of this thread in its first sub-buffer, where there is room besides
     /// for so many words.
-    fn tell_late(self, shape: Shape, hit: Hit, wanted: u64) {
-        let Late { thread, lost, begin, end } = &self.head.late;
+    fn report_late_losses(self, shape: Shape, hit: Hit, wanted: u64) {
+        let LateLosses { thread, lost, begin, end } = &self.head.late;
         let told = [lost, begin, end].map(|it| it.load(Relaxed));
         if told[0] == 0 {
             return;
@@ -455,7 +455,7 @@ impl Ring<'_> {
 
     /// Forgets what another process has lost.
     fn forget_late(self) {
-        let Late { thread, lost, begin, end } = &self.head.late;
+        let LateLosses { thread, lost, begin, end } = &self.head.late;
         [thread, lost, begin, end, &self.head.ringless].into_iter().for_each(|of| of.store(0, Relaxed));
     }
 
@@ -502,7 +502,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Tells the losses to the file that the ring lies in.
-    fn tell_loss(self, shape: Shape) {
+    fn report_losses(self, shape: Shape) {
         let Some(tail) = self.tail(shape) else { return };
         let words = self.head_words();
         let parts = [ring::THREAD, ring::TID, ring::GAP_BEGIN, ring::GAP_END, ring::LOST_NOW];

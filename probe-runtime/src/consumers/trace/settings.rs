@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::live::is_perfetto;
-use super::name::Name;
+use super::file_name::FileName;
+use super::output::is_perfetto;
 use super::{Keep, Trace};
 #[cfg(probe_agent)]
 use crate::engine::error::Error;
@@ -76,7 +76,7 @@ impl Trace {
                     );
                 }
                 "file" => {
-                    let name = Name::relative(Path::new(it.value()));
+                    let name = FileName::relative(Path::new(it.value()));
                     let name = name.map_err(|why| it.invalid_value(why.to_string()))?;
                     let path = name.path(std::process::id(), false);
                     (trace.keep, trace.follows_report) = (Keep::File(path), false);
@@ -86,7 +86,8 @@ impl Trace {
         }
         trace.total_bytes = total.unwrap_or(trace.total_bytes);
         // A small trace has small rings, so that several threads have one.
-        trace.ring_bytes = ring.unwrap_or(trace.ring_bytes.min(trace.total_bytes / 16).max(super::SMALLEST));
+        trace.ring_bytes =
+            ring.unwrap_or(trace.ring_bytes.min(trace.total_bytes / 16).max(super::RING_BYTES_MIN));
         Ok(trace)
     }
 

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use probe_trace::layout::{block, event, ring, sub_buffer};
 
-use super::file::{Moment, TraceFile, at, problem};
-use super::name::Name;
+use super::file::{ClockReading, TraceFile, at, problem};
+use super::file_name::FileName;
+use super::recording::Recording;
 use super::ring::Ring;
-use super::running::Running;
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
@@ -31,10 +31,10 @@ use crate::report::file;
 
 /// Writes a snapshot to a file, which appears whole, and replaces one of this name. A pipe or
 /// another stream is written in place.
-pub(super) fn to_file(running: &Running, path: &Path) -> io::Result<()> {
+pub(super) fn to_file(recording: &Recording, path: &Path) -> io::Result<()> {
     let write_to = |file: GuardedFile| {
         let mut out = io::BufWriter::with_capacity(1 << 16, file);
-        write(running, &mut out)?;
+        write(recording, &mut out)?;
         out.flush()
     };
     if file::is_stream(path) {
@@ -45,21 +45,21 @@ pub(super) fn to_file(running: &Running, path: &Path) -> io::Result<()> {
 
 /// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
 /// events that they write after their ring was copied.
-pub(super) fn write(running: &Running, out: impl Write) -> io::Result<()> {
-    let mut file = TraceFile::begin(out, &running.about(true))?;
-    for ring in running.rings() {
-        copy(running, ring, &mut file)?;
+pub(super) fn write(recording: &Recording, out: impl Write) -> io::Result<()> {
+    let mut file = TraceFile::begin(out, &recording.about(true))?;
+    for ring in recording.rings() {
+        copy(recording, ring, &mut file)?;
     }
-    end(running, &mut file)?;
+    end(recording, &mut file)?;
     Ok(())
 }
 
 /// Writes the sub-buffers of a ring, and its head as it was at the last of them.
-fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) -> io::Result<()> {
+fn copy<W: Write>(recording: &Recording, ring: Ring<'_>, file: &mut TraceFile<W>) -> io::Result<()> {
     let mut head = ring.head_words();
-    for sub_buffer in ring.numbers(running.shape) {
+    for sub_buffer in ring.numbers(recording.shape) {
         // A sub-buffer that its thread has begun anew since is one of the oldest.
-        let Some(words) = file.sub_buffer(ring, running.shape, sub_buffer)? else { continue };
+        let Some(words) = file.sub_buffer(ring, recording.shape, sub_buffer)? else { continue };
         let written = words[sub_buffer::WRITTEN_BEFORE] + events(words);
         if written > head[ring::WRITTEN] {
             head[ring::WRITTEN] = written;
@@ -69,11 +69,11 @@ fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) ->
 }
 
 /// Writes the last blocks of a file.
-pub(super) fn end<W: Write>(running: &Running, file: &mut TraceFile<W>) -> io::Result<()> {
+pub(super) fn end<W: Write>(recording: &Recording, file: &mut TraceFile<W>) -> io::Result<()> {
     // Read after the rings, so that all hits that were copied have their definitions.
-    file.define(&running.later(file.defined()))?;
-    file.words(block::UNSEEN, 0, &running.unseen())?;
-    file.reading(Moment::now(running.clock))
+    file.define(&recording.later(file.defined()))?;
+    file.words(block::UNSEEN, 0, &recording.unseen())?;
+    file.reading(ClockReading::now(recording.clock))
 }
 
 /// Returns the number of events in a copy of a sub-buffer.
@@ -88,15 +88,15 @@ pub(super) fn events(words: &[u64]) -> u64 {
 
 /// A trace that wants snapshots.
 pub(super) struct OnPanic {
-    name: Name,
-    running: Weak<Running>,
+    name: FileName,
+    recording: Weak<Recording>,
     process: u64,
 }
 
 static ALL: Mutex<Vec<Weak<OnPanic>>> = Mutex::new(Vec::new());
 
 /// The longest wait for another thread that panics, too.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl OnPanic {
     /// Writes snapshots to this file from now on, until the last share is dropped.
@@ -104,9 +104,9 @@ impl OnPanic {
     /// # Errors
     /// If the path can't be used, if this thread panics, or if other threads write snapshots of
     /// panics for too long.
-    pub(super) fn new(path: &Path, running: &Arc<Running>) -> Result<Arc<Self>, Error> {
+    pub(super) fn new(path: &Path, recording: &Arc<Recording>) -> Result<Arc<Self>, Error> {
         static HOOK: Once = Once::new();
-        let name = Name::new(path).map_err(|error| at(path, &error))?;
+        let name = FileName::new(path).map_err(|error| at(path, &error))?;
         if thread::panicking() {
             let problem = io::Error::other("a thread that panics can't put a panic hook in place");
             return Err(at(path, &problem));
@@ -114,29 +114,29 @@ impl OnPanic {
         HOOK.call_once(|| {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
-                if let Err(problem) = write_all(PATIENCE) {
+                if let Err(problem) = write_all(LOCK_TIMEOUT) {
                     os::stderr::say(&format!("PROBES: a panic has no snapshot: {problem}"));
                 }
                 before(info);
             }));
         });
         let process = fork::process();
-        let new = Arc::new(Self { name, running: Arc::downgrade(running), process });
-        remember(Arc::downgrade(&new), PATIENCE).map_err(|error| at(path, &error))?;
+        let new = Arc::new(Self { name, recording: Arc::downgrade(recording), process });
+        remember(Arc::downgrade(&new), LOCK_TIMEOUT).map_err(|error| at(path, &error))?;
         Ok(new)
     }
 
     fn write(&self) {
-        let Some(running) = self.running.upgrade() else { return };
+        let Some(recording) = self.recording.upgrade() else { return };
         let path = self.name.path(std::process::id(), self.process != fork::process());
-        if let Err(error) = to_file(&running, &path) {
+        if let Err(error) = to_file(&recording, &path) {
             os::stderr::say(&problem(&path, &error));
         }
     }
 }
 
-fn remember(new: Weak<OnPanic>, patience: Duration) -> io::Result<()> {
-    let mut all = lock(patience)?;
+fn remember(new: Weak<OnPanic>, timeout: Duration) -> io::Result<()> {
+    let mut all = lock(timeout)?;
     all.retain(|it| it.strong_count() != 0);
     all.push(new);
     Ok(())
@@ -147,8 +147,8 @@ fn remember(new: Weak<OnPanic>, patience: Duration) -> io::Result<()> {
 ///
 /// # Errors
 /// If the list can't be locked. A snapshot that can't be written is told on stderr.
-fn write_all(patience: Duration) -> io::Result<()> {
-    lock(patience)?.iter().filter_map(Weak::upgrade).for_each(|it| it.write());
+fn write_all(timeout: Duration) -> io::Result<()> {
+    lock(timeout)?.iter().filter_map(Weak::upgrade).for_each(|it| it.write());
     Ok(())
 }
 
@@ -156,13 +156,13 @@ fn write_all(patience: Duration) -> io::Result<()> {
 ///
 /// # Errors
 /// If that takes too long. In a forked child, another thread of its parent may have left it locked.
-fn lock(patience: Duration) -> io::Result<MutexGuard<'static, Vec<Weak<OnPanic>>>> {
+fn lock(timeout: Duration) -> io::Result<MutexGuard<'static, Vec<Weak<OnPanic>>>> {
     let began = Instant::now();
     loop {
         match ALL.try_lock() {
             Ok(all) => return Ok(all),
             Err(TryLockError::Poisoned(all)) => return Ok(all.into_inner()),
-            Err(TryLockError::WouldBlock) if began.elapsed() >= patience => {
+            Err(TryLockError::WouldBlock) if began.elapsed() >= timeout => {
                 let problem = "another thread writes snapshots of a panic all along, or did when this \
                                process was forked";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
@@ -178,13 +178,13 @@ mod tests {
 
     #[test]
     fn a_list_that_stays_locked_is_an_error() {
-        let all = lock(PATIENCE).unwrap();
+        let all = lock(LOCK_TIMEOUT).unwrap();
         let problem =
             "another thread writes snapshots of a panic all along, or did when this process was forked";
         assert_eq!(remember(Weak::new(), Duration::ZERO).unwrap_err().to_string(), problem);
         assert_eq!(write_all(Duration::ZERO).unwrap_err().to_string(), problem);
         drop(all);
-        remember(Weak::new(), PATIENCE).unwrap();
-        write_all(PATIENCE).unwrap();
+        remember(Weak::new(), LOCK_TIMEOUT).unwrap();
+        write_all(LOCK_TIMEOUT).unwrap();
     }
 }

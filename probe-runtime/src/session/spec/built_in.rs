@@ -233,8 +233,8 @@ impl Reporter for Trace {
 
     fn write(trace: &Attachment<Self>, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
         match format.export() {
-            Some(format) => trace.write_as(format, out),
-            None => trace.write_native(out),
+            Some(format) => trace.export(format, out),
+            None => trace.export_native(out),
         }
     }
 

@@ -53,12 +53,12 @@ pub(super) fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseE
                 None => Arc::new(set.attach(consumer)?),
             });
         }
-        let dormant = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
-        let dormant: Vec<_> = dormant.collect();
-        leave_out(&mut consumer, &dormant);
-        let set = set.clone().with(&dormant);
+        let disarmed = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
+        let disarmed: Vec<_> = disarmed.collect();
+        set_disarmed(&mut consumer, &disarmed);
+        let set = set.clone().with(&disarmed);
         Ok(match predicate {
-            Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, dormant)?),
+            Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, disarmed)?),
             None => Arc::new(set.attach(consumer)?),
         })
     });
@@ -82,11 +82,11 @@ fn is_recorder(consumer: &dyn Any) -> bool {
 }
 
 /// Leaves these probes of a recorder off at first.
-fn leave_out(consumer: &mut dyn Any, dormant: &[ProbeId]) {
+fn set_disarmed(consumer: &mut dyn Any, disarmed: &[ProbeId]) {
     #[cfg(feature = "trace")]
-    consumer.downcast_mut().into_iter().for_each(|trace: &mut Trace| trace.leave_out(dormant));
+    consumer.downcast_mut().into_iter().for_each(|trace: &mut Trace| trace.set_disarmed(disarmed));
     #[cfg(not(feature = "trace"))]
-    let _ = (consumer, dormant);
+    let _ = (consumer, disarmed);
 }
 
 /// Makes an aggregation from its text.

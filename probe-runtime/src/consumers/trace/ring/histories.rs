@@ -144,9 +144,9 @@ impl Owned {
             let thread = (!is_known).then_some((hit.thread + 100, [0; 2]));
             Identity { thread, reading: None }
         };
-        let Some(room) = ring.room(self.shape, hit, payload.len(), identity) else { return };
-        room.payload.iter().zip(payload).for_each(|(place, word)| place.store(*word, Relaxed));
-        ring.write(&room, probe, payload.len());
+        let Some(reserved) = ring.reserve(self.shape, hit, payload.len(), identity) else { return };
+        reserved.payload.iter().zip(payload).for_each(|(place, word)| place.store(*word, Relaxed));
+        ring.commit(&reserved, probe, payload.len());
     }
 }
 

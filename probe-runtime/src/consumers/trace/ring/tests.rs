@@ -32,10 +32,12 @@ impl Owned {
         if payload.is_empty() && ring.write_short(hit, probe, 0, |_| true) {
             return true;
         }
-        let Some(room) = ring.room(self.shape, hit, payload.len(), identity(hit)) else { return false };
-        let stored = room.payload.iter().zip(payload);
+        let Some(reserved) = ring.reserve(self.shape, hit, payload.len(), identity(hit)) else {
+            return false;
+        };
+        let stored = reserved.payload.iter().zip(payload);
         let used = stored.map(|(place, word)| place.store(*word, Relaxed)).count();
-        ring.write(&room, probe, used);
+        ring.commit(&reserved, probe, used);
         true
     }
 

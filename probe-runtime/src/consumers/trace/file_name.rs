@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 /// A path in which `%p` stands for the process's id, and `%%` for `%`. If there is no `%p`, a
 /// child's path has `-ID` before its ending.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Name {
+pub(super) struct FileName {
     /// The texts before, between and behind the ids.
     own: Vec<String>,
     child: Vec<String>,
 }
 
-impl Name {
+impl FileName {
     /// Reads a pattern. A relative one starts from the present working directory, also after the
     /// program has changed that.
     ///
@@ -65,8 +65,8 @@ impl Name {
     }
 
     /// Returns the same for the system, without the heap; `None` if it is too long.
-    pub(super) fn in_place(&self, process: u32, is_child: bool) -> Option<InPlace> {
-        let mut path = InPlace { bytes: [0; 4096], len: 0 };
+    pub(super) fn in_place(&self, process: u32, is_child: bool) -> Option<CPath> {
+        let mut path = CPath { bytes: [0; 4096], len: 0 };
         let mut digits = [b'0'; 10];
         let mut rest = process;
         for digit in digits.iter_mut().rev() {
@@ -84,12 +84,12 @@ impl Name {
 }
 
 /// A path, ended by a zero.
-pub(super) struct InPlace {
+pub(super) struct CPath {
     bytes: [u8; 4096],
     len: usize,
 }
 
-impl InPlace {
+impl CPath {
     /// Adds bytes, if a zero has room behind them.
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         let end = self.len + bytes.len();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn paths(pattern: &str) -> [String; 2] {
-        let name = Name::new(Path::new(pattern)).unwrap();
+        let name = FileName::new(Path::new(pattern)).unwrap();
         [(12, false), (1_034, true)].map(|(process, is_child)| {
             let path = name.path(process, is_child).into_os_string().into_string().unwrap();
             let in_place = name.in_place(process, is_child).unwrap();
@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn unusable_names_are_refused() {
-        let problem = |path: &str| Name::new(Path::new(path)).unwrap_err().to_string();
+        let problem = |path: &str| FileName::new(Path::new(path)).unwrap_err().to_string();
         assert_eq!(problem("/tmp/%x"), "`%` is followed by neither `p`, for the process's id, nor `%`");
         assert_eq!(problem("/tmp/a%"), problem("/tmp/%x"));
         assert_eq!(problem("/tmp/\0"), "the name has a zero byte");
-        let long = Name::new(Path::new(&format!("/{}", "a".repeat(4095)))).unwrap();
+        let long = FileName::new(Path::new(&format!("/{}", "a".repeat(4095)))).unwrap();
         assert!(long.in_place(7, false).is_none());
     }
 }

@@ -3,8 +3,9 @@
 //! Life: attaching makes the file, with everything but the rings' content, and maps it ▸ threads
 //! write their rings, and the kernel keeps each store, however the process ends ▸ the end of the
 //! attachment writes the totals, and gives unused room back. The definitions of probes that join
-//! come into room in front of the rings ([`Later`]). A forked child has a file of its own from the
-//! first hit of one of its threads on. If that can't be made, its rings are private memory.
+//! come into room in front of the rings ([`DefinitionRoom`]). A forked child has a file of its own
+//! from the first hit of one of its threads on. If that can't be made, its rings are private
+//! memory.
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
 //! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
@@ -28,9 +29,9 @@ use std::{process, ptr, slice, thread};
 
 use probe_trace::layout::{block, header, reading, ring, state};
 
-use super::definitions::{Later, header as unused_header};
-use super::file::{About, Moment, TraceFile, at, words_of};
-use super::name::Name;
+use super::definitions::{DefinitionRoom, header as unused_header};
+use super::file::{ClockReading, TraceFile, TraceHeader, at, words_of};
+use super::file_name::FileName;
 use super::ring::Head;
 use crate::engine::clock::Clock;
 use crate::engine::error::Error;
@@ -42,7 +43,7 @@ use crate::report::file::replace;
 
 pub(super) struct RingFile {
     memory: Mapped,
-    name: Name,
+    name: FileName,
     /// The file of the process that attached.
     parent: FileId,
     /// The content before the rings, which is private: a child has its own.
@@ -86,7 +87,7 @@ impl RingFile {
     /// and replaces one of this name.
     pub(super) fn create(
         path: &Path,
-        about: &About<'_>,
+        about: &TraceHeader<'_>,
         count: usize,
         joining: usize,
     ) -> Result<Self, Error> {
@@ -95,8 +96,8 @@ impl RingFile {
         Self::make(path, about, count, joining).map_err(|error| at(path, &error))
     }
 
-    fn make(path: &Path, about: &About<'_>, count: usize, joining: usize) -> io::Result<Self> {
-        let name = Name::new(path)?;
+    fn make(path: &Path, about: &TraceHeader<'_>, count: usize, joining: usize) -> io::Result<Self> {
+        let name = FileName::new(path)?;
         let own = name.path(process::id(), false);
         if fs::metadata(&own).is_ok_and(|it| !it.is_file()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "only regular files can hold rings"));
@@ -125,15 +126,15 @@ impl RingFile {
 
     /// Writes a new file, with the front of this process, and maps it. If it fails, it leaves no
     /// file behind.
-    fn write(&self, path: &CStr, began: Option<Moment>) -> Result<FileId, i32> {
+    fn write(&self, path: &CStr, began: Option<ClockReading>) -> Result<FileId, i32> {
         let file = NewFile::create(path)?;
         self.fill(&file, began).inspect_err(|_| mapped::remove(path))?;
         Ok(file.id())
     }
 
-    fn fill(&self, file: &NewFile, began: Option<Moment>) -> Result<(), i32> {
+    fn fill(&self, file: &NewFile, began: Option<ClockReading>) -> Result<(), i32> {
         file.reserve(self.bytes() + self.stride * self.count)?;
-        let (head, later) = (self.front.len() - block::WORDS, self.later_in(&self.front));
+        let (head, later) = (self.front.len() - block::WORDS, self.definition_room(&self.front));
         let unused = self.later + later.unused();
         file.write_words(&self.front[..unused], 0)?;
         // Another thread may have been in the middle of an addition when this process was forked.
@@ -168,7 +169,7 @@ impl RingFile {
     /// Makes sure that there is memory for the rings of this process, before it counts a hit.
     /// Returns whether there is some. Only a child's first hits do anything.
     /// `inherited` counts hits that no ring has.
-    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> [u64; 2]) -> bool {
+    pub(super) fn ensure_memory(&self, clock: Clock, inherited: impl Fn() -> [u64; 2]) -> bool {
         let control = self.control();
         loop {
             match control.state.load(Acquire) {
@@ -192,7 +193,7 @@ impl RingFile {
     pub(super) fn define(&self, definitions: &[u8]) -> bool {
         // A handler that forks has a child that would store into the file of this process.
         let _masked = Masked::new();
-        let own = self.later_in(&self.front);
+        let own = self.definition_room(&self.front);
         let Some(at) = own.place(definitions) else { return false };
         own.put(at, definitions);
         // The thread that makes a child's file finds these stores, or this one sees its state.
@@ -201,7 +202,7 @@ impl RingFile {
             match self.control().state.load(Acquire) {
                 MAKING => thread::yield_now(),
                 IN_FILE => {
-                    self.later_in(self.words()).put(at, definitions);
+                    self.definition_room(self.words()).put(at, definitions);
                     return true;
                 }
                 _ => return true,
@@ -209,8 +210,8 @@ impl RingFile {
         }
     }
 
-    fn later_in<'a>(&self, front: &'a [AtomicU64]) -> Later<'a> {
-        Later(&front[self.later..front.len() - block::WORDS])
+    fn definition_room<'a>(&self, front: &'a [AtomicU64]) -> DefinitionRoom<'a> {
+        DefinitionRoom(&front[self.later..front.len() - block::WORDS])
     }
 
     /// Returns the bytes before the rings.
@@ -218,8 +219,8 @@ impl RingFile {
         size_of_val(&*self.front)
     }
 
-    /// Returns whether this process has [settled](Self::settle).
-    pub(super) fn is_settled(&self) -> bool {
+    /// Returns whether [`ensure_memory`](Self::ensure_memory) has ended in this process.
+    pub(super) fn has_memory(&self) -> bool {
         self.control().state.load(Acquire) != NEW
     }
 
@@ -230,7 +231,7 @@ impl RingFile {
             if mapped::id(path) != Some(self.parent) {
                 mapped::remove(path);
             }
-            self.write(path, Some(Moment::now(clock)))
+            self.write(path, Some(ClockReading::now(clock)))
         });
         match made {
             Ok(id) => {
@@ -244,7 +245,8 @@ impl RingFile {
         }
     }
 
-    /// Returns the hits of the parent that no ring has. `None` in a child that has not settled.
+    /// Returns the hits of the parent that no ring has. `None` in a child that has no memory
+    /// for rings yet.
     pub(super) fn inherited(&self) -> Option<[u64; 2]> {
         let control = self.control();
         let is_known = ![NEW, MAKING].contains(&control.state.load(Acquire));
@@ -279,7 +281,7 @@ impl RingFile {
     ///
     /// # Errors
     /// If another program has cut the file off.
-    pub(super) fn finish(&self, unseen: [u64; 2], now: Moment, used: u64) -> Result<(), Error> {
+    pub(super) fn finish(&self, unseen: [u64; 2], now: ClockReading, used: u64) -> Result<(), Error> {
         let Some(path) = self.path() else { return Ok(()) };
         if let Some(problem) = self.problem() {
             return Err(Error::Consumer(problem.into()));
@@ -333,7 +335,7 @@ impl RingFile {
 /// Returns the content before the rings, up to a page's end, and the places of the blocks that are
 /// written at the end, and of the room for later definitions.
 fn front(
-    about: &About<'_>,
+    about: &TraceHeader<'_>,
     [stride, rings, page]: [usize; 3],
     joining: usize,
 ) -> io::Result<(Box<[AtomicU64]>, [usize; 3])> {

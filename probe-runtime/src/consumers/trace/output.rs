@@ -19,9 +19,9 @@ use probe_trace::export::{Format, Live};
 use probe_trace::layout::{block, ring, sub_buffer};
 use probe_trace::{Part, Rings};
 
-use super::file::{Moment, TraceFile, words_of};
+use super::file::{ClockReading, TraceFile, words_of};
+use super::recording::Recording;
 use super::ring::{Ring, Shape};
-use super::running::Running;
 use super::snapshot;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::guarded_file::GuardedFile;
@@ -36,14 +36,14 @@ pub(super) struct Output {
 enum Form {
     /// As `probe-trace` reads it.
     Native(Box<TraceFile<GuardedFile>>, Flushed),
-    Perfetto(Box<Converting>),
+    Perfetto(Box<PerfettoFile>),
 }
 
 /// By ring, a sub-buffer that the file has a part of, and the events of that part.
 type Flushed = HashMap<u64, (u64, u64)>;
 
 /// A file for Perfetto.
-struct Converting {
+struct PerfettoFile {
     live: Live<GuardedFile>,
     /// The number of later definitions that it has.
     defined: usize,
@@ -69,21 +69,21 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 }
 
 impl Form {
-    fn native(running: &Running, file: GuardedFile) -> io::Result<Self> {
-        let mut file = TraceFile::begin(file, &running.about(false))?;
-        file.reserve(running.most())?;
+    fn native(recording: &Recording, file: GuardedFile) -> io::Result<Self> {
+        let mut file = TraceFile::begin(file, &recording.about(false))?;
+        file.reserve(recording.most())?;
         Ok(Self::Native(Box::new(file), Flushed::new()))
     }
 
-    fn perfetto(running: &Running, file: GuardedFile) -> io::Result<Self> {
+    fn perfetto(recording: &Recording, file: GuardedFile) -> io::Result<Self> {
         let mut head = Vec::new();
-        TraceFile::begin(&mut head, &running.about(false))?;
+        TraceFile::begin(&mut head, &recording.about(false))?;
         let mut live = Live::new(head, file)?;
         // No thread hits yet.
-        let mut rings = Converted { shape: running.shape, rings: Vec::new() };
-        live.advance(&words_of(running.began), &mut rings)?;
+        let mut rings = DrainedRings { shape: recording.shape, rings: Vec::new() };
+        live.advance(&words_of(recording.began), &mut rings)?;
         let whole = (live.writer().length(), 0);
-        Ok(Self::Perfetto(Box::new(Converting { live, defined: 0, whole })))
+        Ok(Self::Perfetto(Box::new(PerfettoFile { live, defined: 0, whole })))
     }
 }
 
@@ -92,44 +92,44 @@ impl Output {
     /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
     /// pipe or another stream is written in place, and so is a file that is open already.
     pub(super) fn begin(
-        running: &Running,
+        recording: &Recording,
         path: &Path,
         opened: Option<&File>,
         limit: Option<u64>,
     ) -> io::Result<Self> {
-        let form = |running: &Running, file: GuardedFile| {
+        let form = |recording: &Recording, file: GuardedFile| {
             let form = if is_perfetto(path) { Form::perfetto } else { Form::native };
-            let form = form(running, file.out_of_the_way())?;
+            let form = form(recording, file.out_of_the_way())?;
             Ok(Self { form, limit: limit.map(Limit) })
         };
         if let Some(opened) = opened {
-            return form(running, GuardedFile::new(opened.try_clone()?)?);
+            return form(recording, GuardedFile::new(opened.try_clone()?)?);
         }
         if file::is_stream(path) {
-            return form(running, GuardedFile::new(File::create(path)?)?);
+            return form(recording, GuardedFile::new(File::create(path)?)?);
         }
         // No file beside must stay.
         let _whole = Uncancellable::new();
-        file::replace(path, |beside| form(running, file::create(beside)?.found_at(path)))
+        file::replace(path, |beside| form(recording, file::create(beside)?.found_at(path)))
     }
 
     /// Writes what the threads have written, unless the file has reached its limit. Returns the
     /// largest number of sub-buffers of one ring that this made free.
-    pub(super) fn pass(&mut self, running: &Running) -> io::Result<u64> {
-        self.form.pass(running, self.limit)
+    pub(super) fn pass(&mut self, recording: &Recording) -> io::Result<u64> {
+        self.form.pass(recording, self.limit)
     }
 
     /// Writes all that was recorded before, so that the file is whole until there is more.
-    pub(super) fn flush(&mut self, running: &Running) -> io::Result<()> {
-        self.form.pass(running, None)?;
+    pub(super) fn flush(&mut self, recording: &Recording) -> io::Result<()> {
+        self.form.pass(recording, None)?;
         let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
         file.reopen()?;
-        for ring in running.rings() {
+        for ring in recording.rings() {
             file.reserve_head(ring.number())?;
             // As it was at the last copy: its thread goes on.
             let mut head = ring.head_words();
-            for last in ring.drained()..ring.numbers(running.shape).end {
-                if let Some(words) = file.sub_buffer(ring, running.shape, last)? {
+            for last in ring.drained()..ring.numbers(recording.shape).end {
+                if let Some(words) = file.sub_buffer(ring, recording.shape, last)? {
                     let events = snapshot::events(words);
                     head[ring::WRITTEN] = head[ring::WRITTEN].max(words[sub_buffer::WRITTEN_BEFORE] + events);
                     flushed.insert(ring.number(), (last, events));
@@ -137,42 +137,42 @@ impl Output {
             }
             file.words(block::RING, ring.number(), &head)?;
         }
-        snapshot::end(running, file)?;
+        snapshot::end(recording, file)?;
         file.close()
     }
 
     /// Ends the file. No thread may hit any more.
-    pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
+    pub(super) fn finish(&mut self, recording: &Recording) -> io::Result<()> {
         match &mut self.form {
-            Form::Native(..) => self.flush(running),
-            Form::Perfetto(it) => it.pass(running, true).map(drop),
+            Form::Native(..) => self.flush(recording),
+            Form::Perfetto(it) => it.pass(recording, true).map(drop),
         }
     }
 
     /// Ends the file where it was whole for the last time, after an error. All events that it does
     /// not have are lost from then on: those in the rings, those of a part that was being written,
     /// and those that come.
-    pub(super) fn cut(&mut self, running: &Running) {
+    pub(super) fn cut(&mut self, recording: &Recording) {
         match &mut self.form {
             Form::Native(file, flushed) => {
                 file.cut();
-                running.keep(running.rings().map(|ring| kept(running, ring, flushed)).sum());
+                recording.keep(recording.rings().map(|ring| kept(recording, ring, flushed)).sum());
             }
             Form::Perfetto(it) => {
                 // Nothing can be done about an error.
                 let _ = it.live.writer().cut(it.whole.0);
-                running.keep(it.whole.1);
+                recording.keep(it.whole.1);
             }
         }
     }
 
     /// Says in a file that was [cut](Self::cut) how many events it lacks so far. Perfetto's files
     /// have no place for that.
-    pub(super) fn tell_missing(&mut self, running: &Running) -> io::Result<()> {
+    pub(super) fn report_missing(&mut self, recording: &Recording) -> io::Result<()> {
         let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
-        let (mut heads, mut unseen) = (Vec::new(), running.unseen());
-        for ring in running.rings() {
-            let (mut head, kept) = (ring.head_words(), kept(running, ring, flushed));
+        let (mut heads, mut unseen) = (Vec::new(), recording.unseen());
+        for ring in recording.rings() {
+            let (mut head, kept) = (ring.head_words(), kept(recording, ring, flushed));
             let missing = head[ring::WRITTEN].saturating_sub(kept);
             (head[ring::WRITTEN], head[ring::LOST]) = (kept, head[ring::LOST] + missing);
             if file.has(ring.number()) {
@@ -181,7 +181,7 @@ impl Output {
                 unseen[0] += head[ring::LOST];
             }
         }
-        file.tell_missing(unseen, &heads)
+        file.report_missing(unseen, &heads)
     }
 
     /// Marks a file that was [cut](Self::cut) as one that may lack more than it says.
@@ -191,37 +191,37 @@ impl Output {
 
     /// Adds a reading of all clocks, if something was written since the file was whole. Perfetto's
     /// files get them with each pass.
-    pub(super) fn reading(&mut self, running: &Running) -> io::Result<()> {
+    pub(super) fn reading(&mut self, recording: &Recording) -> io::Result<()> {
         match &mut self.form {
-            Form::Native(file, _) if !file.is_closed() => file.reading(Moment::now(running.clock)),
+            Form::Native(file, _) if !file.is_closed() => file.reading(ClockReading::now(recording.clock)),
             _ => Ok(()),
         }
     }
 }
 
 impl Form {
-    fn pass(&mut self, running: &Running, limit: Option<Limit>) -> io::Result<u64> {
+    fn pass(&mut self, recording: &Recording, limit: Option<Limit>) -> io::Result<u64> {
         match self {
-            Self::Native(file, _) => copy(running, file, limit),
+            Self::Native(file, _) => copy(recording, file, limit),
             Self::Perfetto(it) => {
                 let is_reached = limit.is_some_and(|limit| limit.is_reached(it.live.writer()));
-                if is_reached { Ok(0) } else { it.pass(running, false) }
+                if is_reached { Ok(0) } else { it.pass(recording, false) }
             }
         }
     }
 }
 
-impl Converting {
+impl PerfettoFile {
     /// Converts what the rings hold. Returns the largest number of sub-buffers of one ring that
     /// this made free.
-    fn pass(&mut self, running: &Running, is_last: bool) -> io::Result<u64> {
-        let now = words_of(Moment::now(running.clock));
+    fn pass(&mut self, recording: &Recording, is_last: bool) -> io::Result<u64> {
+        let now = words_of(ClockReading::now(recording.clock));
         // Called after the time was read up to which hits are written: their probes had joined by
         // then.
-        let later = running.later(self.defined);
+        let later = recording.later(self.defined);
         later.iter().for_each(|definitions| self.live.define(definitions));
         self.defined += later.len();
-        let mut rings = Converted::of(running);
+        let mut rings = DrainedRings::of(recording);
         if is_last {
             self.live.finish(&now, &mut rings)?;
         } else {
@@ -233,13 +233,13 @@ impl Converting {
 }
 
 /// Returns the events of a ring that the file has.
-fn kept(running: &Running, ring: Ring<'_>, flushed: &Flushed) -> u64 {
+fn kept(recording: &Recording, ring: Ring<'_>, flushed: &Flushed) -> u64 {
     let next = ring.drained();
     // A flush has copied all sub-buffers up to its last one, of which some may have become whole
     // while it ran.
     match flushed.get(&ring.number()) {
-        Some((number, events)) if *number >= next => ring.before(running.shape, *number) + events,
-        _ => ring.before(running.shape, next),
+        Some((number, events)) if *number >= next => ring.before(recording.shape, *number) + events,
+        _ => ring.before(recording.shape, next),
     }
 }
 
@@ -247,22 +247,22 @@ fn kept(running: &Running, ring: Ring<'_>, flushed: &Flushed) -> u64 {
 ///
 /// The part of a sub-buffer that a flush copies comes again, later and whole; readers take the last
 /// copy.
-fn copy(running: &Running, file: &mut TraceFile<GuardedFile>, limit: Option<Limit>) -> io::Result<u64> {
+fn copy(recording: &Recording, file: &mut TraceFile<GuardedFile>, limit: Option<Limit>) -> io::Result<u64> {
     let mut fullest = 0;
-    for ring in running.rings() {
+    for ring in recording.rings() {
         let first = ring.drained();
         let mut next = first;
-        while ring.is_whole(running.shape, next) && !limit.is_some_and(|it| it.is_reached(file.out())) {
+        while ring.is_whole(recording.shape, next) && !limit.is_some_and(|it| it.is_reached(file.out())) {
             file.reopen()?;
             file.reserve_head(ring.number())?;
-            file.sub_buffer(ring, running.shape, next)?;
+            file.sub_buffer(ring, recording.shape, next)?;
             next += 1;
             ring.set_drained(next);
         }
         fullest = fullest.max(next - first);
     }
     // Read after the rings, so that all hits that were copied have their definitions.
-    let later = running.later(file.defined());
+    let later = recording.later(file.defined());
     if !later.is_empty() {
         file.reopen()?;
         file.define(&later)?;
@@ -271,20 +271,20 @@ fn copy(running: &Running, file: &mut TraceFile<GuardedFile>, limit: Option<Limi
 }
 
 /// The rings by their numbers, each with the sub-buffers that were free before.
-struct Converted<'a> {
+struct DrainedRings<'a> {
     shape: Shape,
     rings: Vec<Option<(Ring<'a>, u64)>>,
 }
 
-impl<'a> Converted<'a> {
-    fn of(running: &'a Running) -> Self {
+impl<'a> DrainedRings<'a> {
+    fn of(recording: &'a Recording) -> Self {
         let mut rings = Vec::new();
-        for ring in running.rings() {
+        for ring in recording.rings() {
             let number = usize::try_from(ring.number()).unwrap_or_default();
             rings.resize(rings.len().max(number + 1), None);
             rings[number] = Some((ring, ring.drained()));
         }
-        Self { shape: running.shape, rings }
+        Self { shape: recording.shape, rings }
     }
 
     fn ring(&self, number: u64) -> Option<Ring<'a>> {
@@ -293,7 +293,7 @@ impl<'a> Converted<'a> {
     }
 }
 
-impl Rings for Converted<'_> {
+impl Rings for DrainedRings<'_> {
     fn numbers(&self) -> Vec<u64> {
         (0..).zip(&self.rings).filter_map(|(number, ring)| ring.map(|_| number)).collect()
     }

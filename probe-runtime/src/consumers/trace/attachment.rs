@@ -14,8 +14,8 @@ use probe_trace::export::{self, Format, export};
 
 use super::drain::Drain;
 use super::file::at;
-use super::live::is_perfetto;
-use super::mapped::RingFile;
+use super::output::is_perfetto;
+use super::ring_file::RingFile;
 use super::{Keep, Trace, TraceTotals, snapshot};
 use crate::engine::control::Attachment;
 use crate::engine::error::Error;
@@ -39,14 +39,14 @@ impl Attachment<Trace> {
         if let Keep::File(other) = &self.keep {
             return Err(at(path, &no_snapshots(other)));
         }
-        let written = self.running.get().map_or(Ok(()), |running| snapshot::to_file(running, path));
+        let written = self.recording.get().map_or(Ok(()), |recording| snapshot::to_file(recording, path));
         written.map(|()| self.totals()).map_err(|error| at(path, &error))
     }
 
     /// Writes a whole file with the content of the rings.
     pub(super) fn copy_to(&self, mut out: impl Write) -> io::Result<()> {
-        let Some(running) = self.running.get() else { return Ok(()) };
-        snapshot::write(running, &mut out)?;
+        let Some(recording) = self.recording.get() else { return Ok(()) };
+        snapshot::write(recording, &mut out)?;
         out.flush()
     }
 
@@ -82,7 +82,7 @@ impl Attachment<Trace> {
 impl Attachment<Trace> {
     /// Writes the trace so far in a format that other tools read. Returns its missing parts, a
     /// line each.
-    pub(crate) fn write_as(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+    pub(crate) fn export(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
         let mut problem = None;
         let mut recorded = match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
@@ -114,7 +114,7 @@ impl Attachment<Trace> {
     }
 
     /// Writes the trace so far as `probe-trace` reads it, unless it has that very file already.
-    pub(crate) fn write_native(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
+    pub(crate) fn export_native(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
         let mut problem = None;
         match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
@@ -127,7 +127,7 @@ impl Attachment<Trace> {
 
     /// Returns the text of a report. The file has all events before it, unless a line says why not.
     pub(crate) fn text(&self) -> String {
-        let problem = self.flush_within(PATIENCE).err();
+        let problem = self.flush_within(FLUSH_TIMEOUT).err();
         let text = self.to_string();
         match problem {
             Some(problem) => format!("{text}\n{problem}"),
@@ -163,7 +163,7 @@ fn only_perfetto(path: &Path) -> io::Error {
 }
 
 /// The longest wait for a file that takes nothing, such as a pipe that nobody reads.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 const IN_CHILD: &str =
     "a trace that a thread writes to a file ends in a forked child; `flight` goes on there";
@@ -177,19 +177,19 @@ pub(super) fn no_snapshots(path: &Path) -> io::Error {
 impl Trace {
     /// Returns the hits that the rings have, and those that they lack.
     pub(super) fn recorded(&self) -> TraceTotals {
-        let [written, lost] = self.running.get().map_or([0; 2], |running| running.totals());
+        let [written, lost] = self.recording.get().map_or([0; 2], |recording| recording.totals());
         TraceTotals { written, lost }
     }
 
     fn end(&self) -> Result<(), Error> {
-        let closed = self.running.get().map_or(Ok(()), |running| running.close());
+        let closed = self.recording.get().map_or(Ok(()), |recording| recording.close());
         self.drain.get().map_or(closed, Drain::finish)
     }
 
     /// Returns the file that the rings of this process lie in, if there is one, and a line about
     /// events that are not there.
     pub(super) fn ring_file(&self) -> (Option<PathBuf>, Option<String>) {
-        let file = self.running.get().and_then(|running| running.file.as_ref());
+        let file = self.recording.get().and_then(|recording| recording.file.as_ref());
         (file.and_then(RingFile::path), file.and_then(RingFile::problem))
     }
 }
@@ -208,7 +208,7 @@ impl Drop for Trace {
 impl fmt::Display for Attachment<Trace> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TraceTotals { written, lost } = self.totals();
-        let rings = self.running.get().map_or(0, |running| running.rings().count());
+        let rings = self.recording.get().map_or(0, |recording| recording.rings().count());
         write!(f, "{written} events of {}, and {lost} lost; ", count(rings as u64, "thread"))?;
         match &self.keep {
             Keep::File(path) => write!(f, "the trace is {}", path.display())?,

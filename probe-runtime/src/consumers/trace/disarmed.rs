@@ -10,9 +10,9 @@ use crate::engine::control::{Attachment, Start};
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::{Report, Visibility};
 
-/// The probes, and how often they are armed.
+/// The probes, and the number of times that each is armed.
 #[derive(Default)]
-pub(super) struct Dormant {
+pub(super) struct Disarmed {
     /// Ascending; each with the number of times that it is armed. A leaf: nothing else is locked
     /// meanwhile.
     counts: Mutex<Vec<(ProbeId, usize)>>,
@@ -21,7 +21,7 @@ pub(super) struct Dormant {
     turns: Mutex<()>,
 }
 
-impl Dormant {
+impl Disarmed {
     fn of(probes: &[ProbeId]) -> Self {
         let mut probes: Vec<_> = probes.iter().map(|id| (*id, 0)).collect();
         probes.sort_unstable();
@@ -30,18 +30,18 @@ impl Dormant {
     }
 
     pub(super) fn start(&self, probe: ProbeId) -> Start {
-        let is_dormant = self.with(|dormant| dormant.binary_search_by_key(&probe, |it| it.0).is_ok());
-        if is_dormant { Start::Off } else { Start::On }
+        let is_disarmed = self.with(|disarmed| disarmed.binary_search_by_key(&probe, |it| it.0).is_ok());
+        if is_disarmed { Start::Off } else { Start::On }
     }
 
     /// Counts the armings of each of these probes by `change`. Returns the probes for which that
     /// was the first arming, or the end of the last one.
     fn count(&self, probes: &[ProbeId], change: impl Fn(usize) -> Option<(usize, bool)>) -> Vec<ProbeId> {
-        self.with(|dormant| {
+        self.with(|disarmed| {
             let changed = probes.iter().filter(|probe| {
-                let Ok(at) = dormant.binary_search_by_key(probe, |it| &it.0) else { return false };
-                let Some((armed, is_switched)) = change(dormant[at].1) else { return false };
-                dormant[at].1 = armed;
+                let Ok(at) = disarmed.binary_search_by_key(probe, |it| &it.0) else { return false };
+                let Some((armed, is_switched)) = change(disarmed[at].1) else { return false };
+                disarmed[at].1 = armed;
                 is_switched
             });
             changed.copied().collect()
@@ -75,7 +75,7 @@ impl Trace {
     /// query();
     ///
     /// let more = select("**::fetch")?;
-    /// let trace = select("**::query, **::fetch")?.attach(Trace::recorder().dormant(more.ids()))?;
+    /// let trace = select("**::query, **::fetch")?.attach(Trace::recorder().disarmed(more.ids()))?;
     /// query();
     /// trace.arm(more.ids());
     /// query();
@@ -85,32 +85,32 @@ impl Trace {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     #[must_use]
-    pub fn dormant(mut self, probes: &[ProbeId]) -> Self {
-        self.leave_out(probes);
+    pub fn disarmed(mut self, probes: &[ProbeId]) -> Self {
+        self.set_disarmed(probes);
         self
     }
 
-    pub(crate) fn leave_out(&mut self, probes: &[ProbeId]) {
-        self.dormant = Dormant::of(probes);
+    pub(crate) fn set_disarmed(&mut self, probes: &[ProbeId]) {
+        self.disarmed = Disarmed::of(probes);
     }
 }
 
 impl Attachment<Trace> {
-    /// Switches [dormant](Trace::dormant) probes on. Each call that starts after `arm` has returned
-    /// is recorded, until as many calls of [`disarm`](Self::disarm). Probes that are not dormant
-    /// are ignored. A forked child can arm only if no thread of its parent was arming or disarming
-    /// probes of this trace at the moment of the fork.
+    /// Switches [disarmed](Trace::disarmed) probes on. Each call that starts after `arm` has
+    /// returned is recorded, until as many calls of [`disarm`](Self::disarm). Probes that the trace
+    /// does not have as disarmed ones are ignored. A forked child can arm only if no thread of its
+    /// parent was arming or disarming probes of this trace at the moment of the fork.
     pub fn arm(&self, probes: &[ProbeId]) -> Report {
-        let _turn = self.dormant.turn();
-        let first = self.dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
+        let _turn = self.disarmed.turn();
+        let first = self.disarmed.count(probes, |armed| Some((armed + 1, armed == 0)));
         self.switch().on(&first, Visibility::Synchronous)
     }
 
     /// Switches armed probes off again, unless they were armed more than once. The trace shows
     /// where the probes were switched: calls that are under way then end there.
     pub fn disarm(&self, probes: &[ProbeId]) -> Report {
-        let _turn = self.dormant.turn();
-        let last = self.dormant.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+        let _turn = self.disarmed.turn();
+        let last = self.disarmed.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
         let report = self.switch().off(&last, Visibility::Synchronous);
         if !last.is_empty() {
             self.untyped().begin_generation();
@@ -126,15 +126,15 @@ mod tests {
     #[test]
     fn a_probe_is_switched_by_the_first_arming_and_the_end_of_the_last() {
         let [one, two, other] = [1, 2, 3].map(ProbeId::new);
-        let dormant = Dormant::of(&[two, one, two]);
-        let arm = |probes: &[ProbeId]| dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
+        let disarmed = Disarmed::of(&[two, one, two]);
+        let arm = |probes: &[ProbeId]| disarmed.count(probes, |armed| Some((armed + 1, armed == 0)));
         let disarm =
-            |probes: &[ProbeId]| dormant.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+            |probes: &[ProbeId]| disarmed.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
         assert_eq!(disarm(&[one]), []);
         assert_eq!(arm(&[one, other]), [one]);
         assert_eq!(arm(&[one, two]), [two]);
         assert_eq!(disarm(&[one, other]), []);
         assert_eq!(disarm(&[one, two]), [one, two]);
-        assert_eq!([one, two, other].map(|it| dormant.start(it)), [Start::Off, Start::Off, Start::On]);
+        assert_eq!([one, two, other].map(|it| disarmed.start(it)), [Start::Off, Start::Off, Start::On]);
     }
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use probe_trace::layout::ring;
 
-use super::definitions::{self, Joined};
-use super::file::{self, About, Moment};
-use super::mapped::RingFile;
-use super::record;
+use super::definitions::{self, LaterDefinitions};
+use super::file::{self, ClockReading, TraceHeader};
+use super::payload;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
+use super::ring_file::RingFile;
 use crate::engine::clock::Clock;
 use crate::engine::control::{ProbeSet, SuppressedHits};
 use crate::engine::dispatch::{Event, Recorder};
@@ -32,14 +32,14 @@ unsafe impl Zeroed for Head {}
 const VDSO_NANOSECONDS: u64 = 1_000;
 
 /// Rings, and what a file says besides their content.
-pub(super) struct Running {
+pub(super) struct Recording {
     pub(super) clock: Clock,
     pub(super) shape: Shape,
-    pub(super) began: Moment,
+    pub(super) began: ClockReading,
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
     /// The definitions of probes that have joined.
-    joined: Joined,
+    joined: LaterDefinitions,
     /// The probes that have definitions. Taken by `join` only, which no fork interrupts.
     defined: Mutex<BTreeSet<ProbeId>>,
     rings: PerThread<Head, AtomicU64>,
@@ -60,7 +60,7 @@ pub(super) struct Running {
     kept: OnceLock<u64>,
 }
 
-impl Running {
+impl Recording {
     pub(super) fn new(
         probes: &ProbeSet,
         shape: Shape,
@@ -69,13 +69,13 @@ impl Running {
         clock: Clock,
         path: Option<&Path>,
     ) -> Result<Self, Error> {
-        let began = Moment::now(clock);
+        let began = ClockReading::now(clock);
         let boot = time::boot_id();
         #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
         let boot = [boot as u64, (boot >> 64) as u64];
         let mut defined = BTreeSet::new();
         let definitions = definitions::encode(probes, &mut defined);
-        let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
+        let about = TraceHeader { shape, began, boot, definitions: &definitions, is_whole: false };
         let file = path.map(|path| RingFile::create(path, &about, most, probes.room())).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
         let rings = match &file {
@@ -92,7 +92,7 @@ impl Running {
             began,
             boot,
             definitions,
-            joined: Joined::default(),
+            joined: LaterDefinitions::default(),
             defined: Mutex::new(defined),
             rings,
             file,
@@ -128,9 +128,9 @@ impl Running {
     }
 
     /// Returns what its files begin with.
-    pub(super) fn about(&self, is_whole: bool) -> About<'_> {
+    pub(super) fn about(&self, is_whole: bool) -> TraceHeader<'_> {
         let Self { shape, began, boot, ref definitions, .. } = *self;
-        About { shape, began, boot, definitions, is_whole }
+        TraceHeader { shape, began, boot, definitions, is_whole }
     }
 
     /// Returns the definitions of probes that have joined, without the first ones.
@@ -169,8 +169,8 @@ impl Running {
             && ring.write_short(
                 hit,
                 definitions::number(event.probe().index()),
-                record::short(values),
-                |words| record::store_short(values, words),
+                payload::short(values),
+                |words| payload::store_short(values, words),
             );
         if !is_written {
             self.record(event, hit, local);
@@ -189,7 +189,7 @@ impl Running {
     #[cold]
     fn first(&self, event: &Event<'_>, hit: Hit) {
         // Before this process counts a hit that no ring has.
-        self.settle();
+        self.ensure_memory();
         // Its hits are as many as those of a thread that comes too late. They take no number.
         if self.rings.is_refused(event) {
             return self.count(event);
@@ -215,8 +215,8 @@ impl Running {
 
     /// Lets the rings lie in the file of this process. Returns whether there is memory for them.
     #[cold]
-    fn settle(&self) -> bool {
-        self.file.as_ref().is_none_or(|file| file.settle(self.clock, || self.all_unseen()))
+    fn ensure_memory(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.ensure_memory(self.clock, || self.all_unseen()))
     }
 
     /// Begins a ring in this process. In files, its number is that of its place. Returns whether
@@ -225,12 +225,12 @@ impl Running {
     fn begin(&self, local: Local<'_, Head, AtomicU64>, number: u64) -> bool {
         let number = self.rings.number(&local).map_or(number, |number| number as u64);
         loop {
-            if !self.settle() {
+            if !self.ensure_memory() {
                 return false;
             }
             Ring { head: local.head(), words: local.parts() }.begin(number);
             // A signal handler may have forked meanwhile.
-            if self.file.as_ref().is_none_or(RingFile::is_settled) {
+            if self.file.as_ref().is_none_or(RingFile::has_memory) {
                 return true;
             }
         }
@@ -243,12 +243,13 @@ impl Running {
         if ring.is_fresh() && !self.begin(local, 0) {
             return self.count(event);
         }
-        let bound = record::bound(event, self.text_limit);
-        let Some(room) = ring.room(self.shape, hit, bound, |is_known| self.identity(local, is_known)) else {
+        let bound = payload::bound(event, self.text_limit);
+        let Some(reserved) = ring.reserve(self.shape, hit, bound, |is_known| self.identity(local, is_known))
+        else {
             return;
         };
-        let used = record::store(event, self.text_limit, room.payload);
-        ring.write(&room, definitions::number(event.probe().index()), used);
+        let used = payload::store(event, self.text_limit, reserved.payload);
+        ring.commit(&reserved, definitions::number(event.probe().index()), used);
     }
 
     /// Returns what a sub-buffer says of its thread. Where the ring knows the thread, the system is
@@ -275,7 +276,7 @@ impl Running {
     pub(super) fn close(&self) -> Result<(), Error> {
         let Some(file) = &self.file else { return Ok(()) };
         let used = self.rings().inspect(|ring| ring.close(self.shape)).map(|ring| ring.number() + 1).max();
-        file.finish(self.unseen(), Moment::now(self.clock), used.unwrap_or_default())
+        file.finish(self.unseen(), ClockReading::now(self.clock), used.unwrap_or_default())
     }
 
     /// Notes where hits inside of other hits are counted.
