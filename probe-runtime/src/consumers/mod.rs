@@ -77,10 +77,7 @@ macro_rules! shown {
 mod aggregate;
 mod buckets;
 mod count;
-mod counted;
-mod filtered;
-mod in_thread;
-mod judge;
+mod filter;
 
 #[cfg(feature = "call-tree")]
 mod call_tree;

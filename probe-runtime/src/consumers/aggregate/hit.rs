@@ -9,7 +9,7 @@ use super::key::Key;
 use super::table::{PLAIN, Table, add_float, add_int, power};
 use super::{Aggregate, AggregateFunction, KeySource, Prepared, Programs};
 use crate::consumers::buckets::index;
-use crate::consumers::judge::Moment;
+use crate::consumers::filter::HitContext;
 use crate::engine::calls::add_single_writer;
 use crate::engine::dispatch::Event;
 use probe_core::abi::{Value, ValueRef};
@@ -23,13 +23,13 @@ impl Aggregate {
         table: &Table<'_>,
         programs: &Programs,
         event: &Event<'_>,
-        moment: &Moment<'_>,
+        context: &HitContext<'_>,
     ) -> Option<usize> {
         let mut key = Key::new(programs.subject, programs.room);
-        match Self::add_keys(&mut key, programs, event, moment) {
+        match Self::add_keys(&mut key, programs, event, context) {
             Ok(()) => Some(table.find(&key)),
             Err(fault) => {
-                self.judge.fault(event, fault);
+                self.filter.fault(event, fault);
                 None
             }
         }
@@ -40,12 +40,12 @@ impl Aggregate {
         key: &mut Key,
         programs: &Programs,
         event: &Event<'_>,
-        moment: &Moment<'_>,
+        context: &HitContext<'_>,
     ) -> Result<(), Fault> {
         for source in &programs.keys {
             match source {
                 KeySource::Field(field) => key.add_field(event.values().get(*field))?,
-                KeySource::Value(program) => key.add(moment.value(program))?,
+                KeySource::Value(program) => key.add(context.value(program))?,
                 KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
                     None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
                     Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
@@ -64,12 +64,12 @@ impl Aggregate {
         programs: &Programs,
         cells: &[AtomicU64],
         event: &Event<'_>,
-        moment: &Moment<'_>,
+        context: &HitContext<'_>,
     ) {
         if self.asked.function == AggregateFunction::Count {
             cells.first().into_iter().for_each(|count| add_single_writer(count, 1));
-        } else if let Err(fault) = self.add_number_of_hit(prepared, programs, cells, moment) {
-            self.judge.fault(event, fault);
+        } else if let Err(fault) = self.add_number_of_hit(prepared, programs, cells, context) {
+            self.filter.fault(event, fault);
         }
     }
 
@@ -79,11 +79,11 @@ impl Aggregate {
         prepared: &Prepared,
         programs: &Programs,
         cells: &[AtomicU64],
-        moment: &Moment<'_>,
+        context: &HitContext<'_>,
     ) -> Result<(), Fault> {
         let number = match &programs.value {
-            Some(program) => moment.value(program)?,
-            None => Datum::Int(moment.latency()?.into()),
+            Some(program) => context.value(program)?,
+            None => Datum::Int(context.call_time()?.into()),
         };
         let int = match number {
             Datum::Large(it) if prepared.is_float() => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sum(bytes) by(path) ▸ text (pure) ▸ attach: programs for each probe
-//! hit ▸ judge: does it count? ▸ key ▸ table (this thread's) ▸ cells      ▸ report: merged over threads
+//! hit ▸ filter: does it count? ▸ key ▸ table (this thread's) ▸ cells      ▸ report: merged over threads
 //! ```
 //! Life cycle: [`Aggregate`] is parsed, attached, read any number of times and dropped. A thread's
 //! groups are mapped at its first hit and stay when it ends, as for all consumers.
@@ -31,7 +31,7 @@ use text::Aggregation;
 use text::Function as AggregateFunction;
 
 use super::buckets::BUCKETS;
-use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
+use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
 use crate::engine::by_probe::{Appended, ByProbe, numbers};
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
@@ -81,7 +81,7 @@ use probe_lang::syntax::ParseError;
 pub struct Aggregate {
     asked: Aggregation,
     predicate: Option<Predicate>,
-    judge: Judge,
+    filter: CallFilter,
     groups: OnceLock<Prepared>,
     began: Baseline<Groups>,
 }
@@ -100,7 +100,7 @@ struct Prepared {
 /// The expressions of one probe.
 struct Programs {
     subject: u32,
-    place: Place,
+    place: EvaluatedParts,
     keys: Vec<KeySource>,
     /// See [`Key::room`].
     room: usize,
@@ -123,7 +123,7 @@ impl Aggregate {
         Ok(Self {
             asked: Aggregation::parse(text)?,
             predicate: None,
-            judge: Judge::new(),
+            filter: CallFilter::new(),
             groups: OnceLock::new(),
             began: Baseline::default(),
         })
@@ -167,7 +167,7 @@ impl Aggregate {
         let Some(prepared) = self.groups.get() else { return Groups::none(&self.asked) };
         let tables = prepared.memory.iter();
         let tables = tables.map(|local| Table { words: local.parts(), cells: prepared.cells });
-        Groups::read(&self.asked, prepared, tables, self.judge.notes())
+        Groups::read(&self.asked, prepared, tables, self.filter.notes())
     }
 
     fn cells(&self) -> usize {
@@ -184,7 +184,7 @@ impl Aggregate {
             |scope: &Scope<'_>| self.asked.value_fits(scope),
         );
         let is_latency = self.asked.function == AggregateFunction::Latency;
-        let asked = Asked {
+        let expressions = Expressions {
             predicate: self.predicate.as_ref(),
             text: &self.asked.text,
             keys: &keys,
@@ -195,7 +195,7 @@ impl Aggregate {
             others: &[],
             needs_entries: None,
         };
-        Plan::of(probes, &asked)
+        Plan::of(probes, &expressions)
     }
 
     /// Adds the programs of a plan's probes. One thread at a time calls it.
@@ -205,7 +205,7 @@ impl Aggregate {
         // The number of each function that has a subject.
         let mut subjects: HashMap<_, u32> = known.collect();
         let (mut new, mut programs, mut is_float) = (Vec::new(), Vec::new(), false);
-        for info in plan.infos.iter().filter(|info| plan.place(info.id()) != Place::default()) {
+        for info in plan.infos.iter().filter(|info| plan.place(info.id()) != EvaluatedParts::default()) {
             let place = plan.place(info.id());
             let next = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
             let subject = *subjects.entry(key(info)).or_insert(next);
@@ -232,7 +232,7 @@ impl Aggregate {
         Ok(())
     }
 
-    fn programs(&self, info: &ProbeInfo, subject: u32, place: Place) -> Result<Programs, Error> {
+    fn programs(&self, info: &ProbeInfo, subject: u32, place: EvaluatedParts) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
@@ -279,27 +279,27 @@ impl Consumer for Aggregate {
         // An error about its fields comes first.
         plan.check()?;
         self.add(&prepared, &plan)?;
-        self.judge.prepare(probes, plan)?;
+        self.filter.prepare(probes, plan)?;
         let _ = self.groups.set(prepared);
         Ok(())
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
-        let set = self.judge.joined_by(probes);
+        let set = self.filter.joined_by(probes);
         let plan = self.plan(&set)?;
-        self.judge.check(&set)?;
+        self.filter.check(&set)?;
         self.add(prepared, &plan)?;
-        self.judge.join(&set, plan)
+        self.filter.join(&set, plan)
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        self.judge.attached(&switch);
+        self.filter.attached(&switch);
         Ok(())
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        self.judge.start(probe, Start::On)
+        self.filter.start(probe, Start::On)
     }
 
     #[inline]
@@ -307,32 +307,32 @@ impl Consumer for Aggregate {
         let Some(prepared) = self.groups.get() else { return };
         let Some(programs) = prepared.probes.get(event.probe()) else {
             // A poll of a future, which belongs to its call.
-            self.judge.hit(event, |_| (), |_, _| 0);
+            self.filter.hit(event, |_| (), |_, _| 0);
             return;
         };
         let table = || {
             let local = prepared.memory.of(event)?;
             Some(Table { words: local.parts(), cells: prepared.cells })
         };
-        let alone = |moment: &Moment<'_>| {
+        let alone = |context: &HitContext<'_>| {
             if let Some(table) = table()
-                && let Some(group) = self.group(&table, programs, event, moment)
+                && let Some(group) = self.group(&table, programs, event, context)
             {
-                self.add_hit(prepared, programs, table.cells(group), event, moment);
+                self.add_hit(prepared, programs, table.cells(group), event, context);
             }
         };
-        self.judge.hit(event, alone, |passed, moment| {
+        self.filter.hit(event, alone, |passed, context| {
             let Some(table) = table() else { return 0 };
             let group = match passed {
-                Passed::Other(of_entry) if !programs.place.keys => {
+                PassedHit::Other(of_entry) if !programs.place.keys => {
                     table.of_handle(of_entry).or_else(|| prepared.moved(&table, of_entry))
                 }
-                _ => self.group(&table, programs, event, moment),
+                _ => self.group(&table, programs, event, context),
             };
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };
             if programs.place.value {
-                self.add_hit(prepared, programs, table.cells(group), event, moment);
+                self.add_hit(prepared, programs, table.cells(group), event, context);
             }
             table.handle(group)
         });

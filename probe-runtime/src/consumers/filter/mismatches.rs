@@ -20,13 +20,13 @@ pub(super) struct Unfit {
 
 /// The probes that an expression does not fit, and why.
 #[derive(Clone, Default)]
-pub(in super::super) struct LeftOut {
+pub(in super::super) struct Mismatches {
     probes: usize,
     /// The first one, and its mismatch: one of a type is worth more.
     first: Option<(String, Unfit)>,
 }
 
-impl LeftOut {
+impl Mismatches {
     pub(super) fn add(&mut self, path: &str, unfit: Unfit) {
         self.probes += 1;
         let is_better = |known: &Unfit| {
@@ -80,7 +80,7 @@ impl LeftOut {
 }
 
 /// Returns the names that expressions may have, of the paths and fields of probes. Paths with the
-/// same fields are told together.
+/// same fields are described together.
 fn known<'a>(missing: &str, fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut paths = BTreeMap::<_, BTreeSet<_>>::new();
     for (path, field) in fields {
@@ -99,7 +99,7 @@ fn known<'a>(missing: &str, fields: impl Iterator<Item = (&'a str, &'a str)>) ->
             "they record none, as `#[probe(args({missing}))]` does of an argument; there is thread and time"
         );
     }
-    let told = groups.iter().take(GROUPS).map(|(fields, path, others)| {
+    let described = groups.iter().take(GROUPS).map(|(fields, path, others)| {
         let listed = fields.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
         let more = match fields.len().saturating_sub(LISTED) {
             0 => String::new(),
@@ -112,12 +112,12 @@ fn known<'a>(missing: &str, fields: impl Iterator<Item = (&'a str, &'a str)>) ->
         };
         format!("{listed}{more} at {path}{others}; ")
     });
-    let told: String = told.collect();
+    let described: String = described.collect();
     let more = match groups.len().saturating_sub(GROUPS) {
         0 => String::new(),
         more => format!("other fields at {more} more; "),
     };
-    format!("there is {told}{more}thread and time at all")
+    format!("there is {described}{more}thread and time at all")
 }
 
 #[cfg(test)]
@@ -125,19 +125,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_with_their_probes() {
-        let told = |pairs: &[(&'static str, &'static str)]| known("n", pairs.iter().copied());
+    fn fields_are_described_with_their_probes() {
+        let described = |pairs: &[(&'static str, &'static str)]| known("n", pairs.iter().copied());
         assert_eq!(
-            told(&[]),
+            described(&[]),
             "they record none, as `#[probe(args(n))]` does of an argument; there is thread and time"
         );
         // An entry's fields and an exit's; further paths with the same; others.
         let mut pairs =
             vec![("a::send", "peer"), ("a::send", "bytes"), ("b::send", "bytes"), ("b::send", "peer")];
-        assert_eq!(told(&pairs), "there is bytes, peer at a::send and 1 other; thread and time at all");
+        assert_eq!(described(&pairs), "there is bytes, peer at a::send and 1 other; thread and time at all");
         pairs.extend([("c", "id"), ("d", "x"), ("e", "y"), ("f", "z"), ("g", "w"), ("h", "id"), ("i", "id")]);
         assert_eq!(
-            told(&pairs),
+            described(&pairs),
             "there is bytes, peer at a::send and 1 other; id at c and 2 others; x at d; y at e; \
              other fields at 2 more; thread and time at all"
         );

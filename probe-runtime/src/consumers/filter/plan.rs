@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use super::left_out::{LeftOut, Unfit};
+use super::mismatches::{Mismatches, Unfit};
 use crate::engine::calls::{Act, CallEffect, Selected};
 use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
@@ -22,7 +22,7 @@ use probe_lang::syntax::ParseError;
 
 /// The part of a probe's hits in a decision.
 #[derive(Debug)]
-pub(in super::super) enum Role {
+pub(in super::super) enum HitRole {
     /// Each hit decides by itself.
     Alone(Option<Program>),
     /// Each hit gets further.
@@ -39,7 +39,7 @@ pub(in super::super) enum Role {
 
 /// The expressions that the consumer evaluates at a probe's hit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in super::super) struct Place {
+pub(in super::super) struct EvaluatedParts {
     pub(in super::super) keys: bool,
     pub(in super::super) value: bool,
 }
@@ -48,7 +48,7 @@ pub(in super::super) struct Place {
 pub(in super::super) type Fits<'a> = &'a dyn Fn(&Scope<'_>) -> Result<(), Mismatch>;
 
 /// The expressions of a consumer.
-pub(in super::super) struct Asked<'a> {
+pub(in super::super) struct Expressions<'a> {
     pub(in super::super) predicate: Option<&'a Predicate>,
     /// The text of `keys` and `value`.
     pub(in super::super) text: &'a str,
@@ -68,11 +68,11 @@ pub(in super::super) struct Asked<'a> {
 
 pub(in super::super) struct Plan {
     /// The probes that are not left out.
-    roles: BTreeMap<ProbeId, (Role, Place)>,
+    roles: BTreeMap<ProbeId, (HitRole, EvaluatedParts)>,
     pub(in super::super) infos: Vec<ProbeInfo>,
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: Mismatches,
     /// The same of functions that lack a probe.
-    pub(super) left_out_so_far: LeftOut,
+    pub(super) left_out_so_far: Mismatches,
     /// The probes of these functions.
     pub(super) incomplete: Vec<ProbeId>,
     pub(super) is_paired: bool,
@@ -90,39 +90,39 @@ pub(in super::super) fn fields(info: &ProbeInfo) -> Fields {
 }
 
 impl Plan {
-    pub(in super::super) fn of(probes: &ProbeSet, asked: &Asked<'_>) -> Result<Self, Error> {
+    pub(in super::super) fn of(probes: &ProbeSet, expressions: &Expressions<'_>) -> Result<Self, Error> {
         let mut selected = Selected::of(probes);
         // Their functions may become whole, if others can join.
         selected.incomplete.retain(|_| probes.room() != 0);
         selected.incomplete.sort_unstable();
         let infos = probes.probes();
-        let uses = |name| asked.predicate.is_some_and(|predicate| predicate.node().uses(name));
+        let uses = |name| expressions.predicate.is_some_and(|predicate| predicate.node().uses(name));
         let mut plan = Self {
             roles: BTreeMap::new(),
             infos: Vec::new(),
-            left_out: LeftOut::default(),
-            left_out_so_far: LeftOut::default(),
+            left_out: Mismatches::default(),
+            left_out_so_far: Mismatches::default(),
             incomplete: selected.incomplete.clone(),
             is_paired: false,
-            needs_latency: asked.asks_latency || uses("latency"),
-            needs_time: uses("time") || asked.asks_time,
-            samples: asked.predicate.map_or(0, |predicate| predicate.node().samples()),
+            needs_latency: expressions.asks_latency || uses("latency"),
+            needs_time: uses("time") || expressions.asks_time,
+            samples: expressions.predicate.map_or(0, |predicate| predicate.node().samples()),
         };
         let mut calls: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
         for info in &infos {
-            if asked.others.contains(&info.id()) {
-                plan.set(info, Role::All, Place::default());
+            if expressions.others.contains(&info.id()) {
+                plan.set(info, HitRole::All, EvaluatedParts::default());
                 continue;
             }
             match selected.acts.get(info.id().index()) {
                 Some(Act { function, step }) if *step != CallEffect::Nothing => {
                     calls[*function as usize].push((info, *step));
                 }
-                _ => plan.add_alone(info, asked),
+                _ => plan.add_alone(info, expressions),
             }
         }
         for call in &calls {
-            plan.add_call(call, asked)?;
+            plan.add_call(call, expressions)?;
         }
         plan.infos = infos;
         Ok(plan)
@@ -130,27 +130,27 @@ impl Plan {
 
     /// Returns an error if the expressions fit none of the probes.
     pub(in super::super) fn check(&self) -> Result<(), Error> {
-        let has_any = self.roles.values().any(|(role, _)| !matches!(role, Role::Never | Role::All));
+        let has_any = self.roles.values().any(|(role, _)| !matches!(role, HitRole::Never | HitRole::All));
         let error = self.left_out.error(&self.infos).filter(|_| !has_any);
         error.map_or(Ok(()), Err)
     }
 
     /// Returns the place of expressions at a probe's hit.
-    pub(in super::super) fn place(&self, id: ProbeId) -> Place {
+    pub(in super::super) fn place(&self, id: ProbeId) -> EvaluatedParts {
         self.roles.get(&id).map(|(_, place)| *place).unwrap_or_default()
     }
 
     /// Returns whether hits of a probe decide anything.
     pub(super) fn has(&self, id: ProbeId) -> bool {
-        self.roles.get(&id).is_some_and(|(role, _)| !matches!(role, Role::Never))
+        self.roles.get(&id).is_some_and(|(role, _)| !matches!(role, HitRole::Never))
     }
 
     /// Takes the roles of all probes.
-    pub(super) fn take_roles(&mut self) -> impl Iterator<Item = (ProbeId, Role)> {
+    pub(super) fn take_roles(&mut self) -> impl Iterator<Item = (ProbeId, HitRole)> {
         mem::take(&mut self.roles).into_iter().map(|(id, (role, _))| (id, role))
     }
 
-    fn set(&mut self, info: &ProbeInfo, role: Role, place: Place) {
+    fn set(&mut self, info: &ProbeInfo, role: HitRole, place: EvaluatedParts) {
         self.roles.insert(info.id(), (role, place));
     }
 
@@ -158,12 +158,14 @@ impl Plan {
         self.needs_latency || self.needs_time
     }
 
-    fn add_alone(&mut self, info: &ProbeInfo, asked: &Asked<'_>) {
+    fn add_alone(&mut self, info: &ProbeInfo, expressions: &Expressions<'_>) {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: false };
-        let program = asked.fits(&scope).and_then(|()| asked.program(&scope));
+        let program = expressions.fits(&scope).and_then(|()| expressions.program(&scope));
         match program {
-            Ok(program) => self.set(info, Role::Alone(program), Place { keys: true, value: true }),
+            Ok(program) => {
+                self.set(info, HitRole::Alone(program), EvaluatedParts { keys: true, value: true });
+            }
             Err(unfit) if self.incomplete.binary_search(&info.id()).is_ok() => {
                 self.left_out_so_far.add(info.path(), unfit);
             }
@@ -171,7 +173,11 @@ impl Plan {
         }
     }
 
-    fn add_call(&mut self, call: &[(&ProbeInfo, CallEffect)], asked: &Asked<'_>) -> Result<(), Error> {
+    fn add_call(
+        &mut self,
+        call: &[(&ProbeInfo, CallEffect)],
+        expressions: &Expressions<'_>,
+    ) -> Result<(), Error> {
         let fields_at = |steps: [CallEffect; 2]| {
             let info = call.iter().find(|(_, step)| steps.contains(step));
             info.map(|(info, _)| fields(info)).unwrap_or_default()
@@ -181,20 +187,20 @@ impl Plan {
         let at_exit = fields_at([CallEffect::End, CallEffect::Finish]);
         let entry = Scope { fields: &at_entry, has_latency: false };
         let exit = Scope { fields: &at_exit, has_latency: true };
-        let unfit = match asked.fits(&entry).and_then(|()| asked.program(&entry)) {
+        let unfit = match expressions.fits(&entry).and_then(|()| expressions.program(&entry)) {
             Ok(program) => {
-                self.decided_at_entry(call, program, asked.is_of_one_hit);
+                self.decided_at_entry(call, program, expressions.is_of_one_hit);
                 return Ok(());
             }
             Err(unfit) => unfit,
         };
-        if let Err(late) = self.at_exit(call, &entry, &exit, asked) {
+        if let Err(late) = self.at_exit(call, &entry, &exit, expressions) {
             // A field of the exit that does not fit is the nearer mistake.
             let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
             self.left_out.add(first.path(), if is_nearer { late } else { unfit });
             return Ok(());
         }
-        match asked.needs_entries {
+        match expressions.needs_entries {
             None => Ok(()),
             Some(problem) => Err(Error::Expression {
                 text: unfit.text,
@@ -216,15 +222,15 @@ impl Plan {
         let mut program = Some(program);
         for (info, step) in call {
             let begins = matches!(step, CallEffect::Begin | CallEffect::Enter);
-            let mut place = Place::default();
+            let mut place = EvaluatedParts::default();
             let role = match begins.then(|| program.take()).flatten() {
                 Some(program) if is_of_one_hit => {
-                    place = Place { keys: true, value: true };
-                    Role::Alone(program)
+                    place = EvaluatedParts { keys: true, value: true };
+                    HitRole::Alone(program)
                 }
-                Some(program) => Role::Begin { program, passes_on: true },
-                None if is_of_one_hit => Role::Never,
-                None => Role::Follow { passes_on: true },
+                Some(program) => HitRole::Begin { program, passes_on: true },
+                None if is_of_one_hit => HitRole::Never,
+                None => HitRole::Follow { passes_on: true },
             };
             self.set(info, role, place);
         }
@@ -236,42 +242,42 @@ impl Plan {
         call: &[(&ProbeInfo, CallEffect)],
         entry: &Scope<'_>,
         exit: &Scope<'_>,
-        asked: &Asked<'_>,
+        expressions: &Expressions<'_>,
     ) -> Result<(), Unfit> {
         // Each part is evaluated at the exit, if it can be.
         let either = |fits: Fits<'_>| match fits(exit) {
             Ok(()) => Ok(true),
             Err(late) => match fits(entry) {
                 Ok(()) => Ok(false),
-                Err(_) => Err(asked.unfit(late)),
+                Err(_) => Err(expressions.unfit(late)),
             },
         };
-        let keys_at_exit = either(asked.keys)?;
-        if !either(asked.value)? {
+        let keys_at_exit = either(expressions.keys)?;
+        if !either(expressions.value)? {
             let problem = "this is known at the entry, and another part of it at the exit only";
-            return Err(asked.unfit(Mismatch::Type(ParseError::new(problem))));
+            return Err(expressions.unfit(Mismatch::Type(ParseError::new(problem))));
         }
-        let (at_entry, at_exit) = match asked.program(exit) {
+        let (at_entry, at_exit) = match expressions.program(exit) {
             Ok(program) => (None, program),
-            Err(late) => (asked.program(entry).map_err(|_| late)?, None),
+            Err(late) => (expressions.program(entry).map_err(|_| late)?, None),
         };
         let needs_entry = at_entry.is_some() || !keys_at_exit;
         let is_paired = needs_entry || self.needs_latency;
         self.is_paired |= is_paired;
         let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
         for (info, step) in call {
-            let mut place = Place::default();
+            let mut place = EvaluatedParts::default();
             let role = match step {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
                     place.keys = !keys_at_exit;
-                    Role::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }
+                    HitRole::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }
                 }
                 CallEffect::End | CallEffect::Finish => {
-                    place = Place { keys: keys_at_exit, value: true };
-                    Role::End { program: at_exit.take().flatten(), needs_entry }
+                    place = EvaluatedParts { keys: keys_at_exit, value: true };
+                    HitRole::End { program: at_exit.take().flatten(), needs_entry }
                 }
-                _ if is_paired => Role::Follow { passes_on: false },
-                _ => Role::Never,
+                _ if is_paired => HitRole::Follow { passes_on: false },
+                _ => HitRole::Never,
             };
             self.set(info, role, place);
         }
@@ -279,7 +285,7 @@ impl Plan {
     }
 }
 
-impl Asked<'_> {
+impl Expressions<'_> {
     fn unfit(&self, mismatch: Mismatch) -> Unfit {
         Unfit { text: self.text.to_owned(), mismatch }
     }

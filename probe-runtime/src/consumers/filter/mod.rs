@@ -20,8 +20,8 @@
 // Safety: relies on zeroes being no faults.
 #![expect(unsafe_code, reason = "see above")]
 
-mod around;
-mod left_out;
+mod attach;
+mod mismatches;
 mod plan;
 
 use std::fmt;
@@ -30,10 +30,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use around::Around;
-pub(super) use around::Moment;
-use left_out::LeftOut;
-pub(super) use plan::{Asked, Place, Plan, Role, fields};
+use mismatches::Mismatches;
+pub(super) use plan::{EvaluatedParts, Expressions, HitRole, Plan, fields};
 
 use crate::engine::by_probe::{ByProbe, numbers};
 use crate::engine::calls::{CallEnd, Calls, Meter, add_single_writer};
@@ -45,7 +43,7 @@ use crate::engine::per_thread::{Local, PerThread, Zeroed};
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::Visibility;
 use crate::report::was;
-use probe_lang::expression::{FAULTS, Fault, Program};
+use probe_lang::expression::{Datum, FAULTS, Fault, Program, Surroundings};
 
 /// A call's note: its entry was seen; it has passed. The rest is its consumer's.
 const SEEN: u64 = 1;
@@ -69,7 +67,7 @@ pub(super) struct Notes {
 /// Messages between a hit and its call, on one thread.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct NoteExchange {
     /// For the call that begins.
     given: AtomicU64,
     /// Of the call that ends, or goes on.
@@ -78,16 +76,16 @@ pub(super) struct Told {
 }
 
 // SAFETY: atomics only.
-unsafe impl Zeroed for Told {}
+unsafe impl Zeroed for NoteExchange {}
 
 impl Meter<1> for Notes {
-    type Head = Told;
+    type Head = NoteExchange;
     type Part = ();
     const NOTES: bool = true;
     const KEEPS_NOTES: bool = true;
 
     #[inline(always)]
-    fn read(&self, _: Local<'_, Told, ()>) -> [u64; 1] {
+    fn read(&self, _: Local<'_, NoteExchange, ()>) -> [u64; 1] {
         [self.clock.map_or(0, Clock::now)]
     }
 
@@ -100,19 +98,19 @@ impl Meter<1> for Notes {
     }
 
     #[inline(always)]
-    fn begin(&self, local: Local<'_, Told, ()>, _function: usize, _outer: u64) -> u64 {
-        let told = local.head();
-        let given = told.given.load(Relaxed);
-        told.note.store(given, Relaxed);
+    fn begin(&self, local: Local<'_, NoteExchange, ()>, _function: usize, _outer: u64) -> u64 {
+        let exchange = local.head();
+        let given = exchange.given.load(Relaxed);
+        exchange.note.store(given, Relaxed);
         given
     }
 
-    fn resume(&self, local: Local<'_, Told, ()>, note: u64) {
+    fn resume(&self, local: Local<'_, NoteExchange, ()>, note: u64) {
         local.head().note.store(note, Relaxed);
     }
 
     #[inline(always)]
-    fn end(&self, ended: &CallEnd<'_, 1, Told, ()>) {
+    fn end(&self, ended: &CallEnd<'_, 1, NoteExchange, ()>) {
         ended.head.note.store(ended.note, Relaxed);
         if let Some(call) = ended.completed {
             ended.head.ticks.store(call.total[0], Relaxed);
@@ -120,17 +118,65 @@ impl Meter<1> for Notes {
     }
 }
 
+/// A hit, and what its expressions may ask for: its thread, the time, its call, and samples.
+pub(super) struct HitContext<'a> {
+    filter: &'a FilterState,
+    event: &'a Event<'a>,
+    /// Since the entry of its call.
+    ticks: Option<u64>,
+}
+
+impl HitContext<'_> {
+    #[inline]
+    pub(super) fn value<'a>(&'a self, program: &'a Program) -> Result<Datum<'a>, Fault> {
+        program.value(self.event.values(), self)
+    }
+
+    /// Nanoseconds since the entry of its call.
+    pub(super) fn call_time(&self) -> Result<u64, Fault> {
+        self.latency().ok_or(Fault::Unpaired)
+    }
+}
+
+impl Surroundings for HitContext<'_> {
+    fn thread(&self) -> u64 {
+        self.event.thread()
+    }
+
+    fn time(&self) -> u64 {
+        let filter = self.filter;
+        filter.scale.nanoseconds(filter.clock.now().saturating_sub(filter.began))
+    }
+
+    fn latency(&self) -> Option<u64> {
+        Some(self.filter.scale.nanoseconds(self.ticks?))
+    }
+
+    fn first(&self, sample: usize, hits: u64) -> bool {
+        let Some(seen) = self.filter.firsts.get(sample) else { return false };
+        // Only the first hits write, so that later ones execute no locked instruction.
+        seen.load(Relaxed) < hits && seen.fetch_add(1, Relaxed) < hits
+    }
+
+    fn one_in(&self, sample: usize, hits: u64) -> bool {
+        let Some(local) = self.filter.memory.of(self.event) else { return false };
+        let Some(seen) = local.parts().get(sample) else { return false };
+        add_single_writer(seen, 1);
+        seen.load(Relaxed).is_multiple_of(hits)
+    }
+}
+
 /// A plan, and the memory that it needs.
 #[derive(Debug)]
-pub(super) struct Judge {
-    plan: OnceLock<Planned>,
+pub(super) struct CallFilter {
+    plan: OnceLock<FilterState>,
     switch: OnceLock<Switch>,
 }
 
-struct Planned {
-    roles: ByProbe<Role>,
+struct FilterState {
+    roles: ByProbe<HitRole>,
     calls: Option<(Calls<1, Notes>, Notes)>,
-    left: Held<Left>,
+    left: Held<Misfits>,
     /// Faults, and a count for each `1 in N`.
     memory: PerThread<Faults, AtomicU64>,
     /// The hits that each `first N` has seen, up to N.
@@ -142,22 +188,22 @@ struct Planned {
 
 /// The probes that are left out so far.
 #[derive(Clone, Default)]
-struct Left {
-    for_good: LeftOut,
+struct Misfits {
+    for_good: Mismatches,
     /// Those of functions that lack a probe.
-    so_far: LeftOut,
+    so_far: Mismatches,
     incomplete: Vec<ProbeId>,
 }
 
 /// A hit that goes further.
-pub(super) enum Passed {
+pub(super) enum PassedHit {
     /// It begins a call, whose later hits get the number that is returned.
     Begin,
     /// It ends a call, goes on with one, or has none. The number is that of its entry.
     Other(u64),
 }
 
-impl Judge {
+impl CallFilter {
     pub(super) const fn new() -> Self {
         Self { plan: OnceLock::new(), switch: OnceLock::new() }
     }
@@ -170,7 +216,7 @@ impl Judge {
             let notes = || Notes { clock: plan.needs_latency.then_some(clock) };
             Ok((Calls::new(probes)?, notes()))
         });
-        let planned = Planned {
+        let state = FilterState {
             calls: pairs.transpose()?,
             memory: PerThread::new(plan.samples)?,
             firsts: (0..plan.samples).map(|_| AtomicU64::new(0)).collect(),
@@ -179,23 +225,23 @@ impl Judge {
             began: clock.now(),
             clock,
             roles: ByProbe::new(numbers(probes)),
-            left: Held::new(Left::default()),
+            left: Held::new(Misfits::default()),
         };
-        planned.add(&mut plan);
-        let _ = self.plan.set(planned);
+        state.add(&mut plan);
+        let _ = self.plan.set(state);
         Ok(())
     }
 
     /// Returns the probes to plan for when these join: the new ones, and those of functions that
     /// lacked some.
     pub(super) fn joined_by(&self, probes: &ProbeSet) -> ProbeSet {
-        let Some(planned) = self.plan.get() else { return probes.clone() };
-        probes.only(&|id| !planned.is_known(*id)).with(&planned.left.get().incomplete)
+        let Some(state) = self.plan.get() else { return probes.clone() };
+        probes.only(&|id| !state.is_known(*id)).with(&state.left.get().incomplete)
     }
 
     /// Returns an error if it has no room for these probes.
     pub(super) fn check(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let has_room = |planned: &Planned| probes.ids().iter().all(|id| planned.roles.has(*id));
+        let has_room = |state: &FilterState| probes.ids().iter().all(|id| state.roles.has(*id));
         if self.plan.get().is_none_or(has_room) {
             return Ok(());
         }
@@ -205,15 +251,15 @@ impl Judge {
     /// Gets ready for the probes of a further plan.
     pub(super) fn join(&self, probes: &ProbeSet, mut plan: Plan) -> Result<(), Error> {
         self.check(probes)?;
-        let Some(planned) = self.plan.get() else { return Ok(()) };
-        if let Some((calls, _)) = &planned.calls {
+        let Some(state) = self.plan.get() else { return Ok(()) };
+        if let Some((calls, _)) = &state.calls {
             calls.join(probes)?;
         }
-        let waiting = planned.left.get();
-        let is_off = |id: &ProbeId| planned.roles.get(*id).is_none_or(|role| matches!(role, Role::Never));
+        let waiting = state.left.get();
+        let is_off = |id: &ProbeId| state.roles.get(*id).is_none_or(|role| matches!(role, HitRole::Never));
         let on = waiting.incomplete.iter().filter(|id| is_off(id) && plan.has(**id));
         let on: Vec<_> = on.copied().collect();
-        planned.add(&mut plan);
+        state.add(&mut plan);
         if let Some(switch) = self.switch.get().filter(|_| !on.is_empty()) {
             let _ = switch.on(&on, Visibility::Synchronous);
         }
@@ -227,9 +273,9 @@ impl Judge {
 
     /// Returns how a consumer of all other probes starts on this one.
     pub(super) fn start(&self, id: ProbeId, start: Start) -> Start {
-        let role = self.plan.get().and_then(|planned| planned.roles.get(id));
+        let role = self.plan.get().and_then(|state| state.roles.get(id));
         match role {
-            None | Some(Role::Never) => Start::Off,
+            None | Some(HitRole::Never) => Start::Off,
             Some(_) => start,
         }
     }
@@ -240,63 +286,63 @@ impl Judge {
     pub(super) fn hit(
         &self,
         event: &Event<'_>,
-        alone: impl FnOnce(&Moment<'_>),
-        pass: impl Fn(Passed, &Moment<'_>) -> u64 + Copy,
+        alone: impl FnOnce(&HitContext<'_>),
+        pass: impl Fn(PassedHit, &HitContext<'_>) -> u64 + Copy,
     ) {
-        let Some(planned) = self.plan.get() else { return };
-        let Some(role) = planned.roles.get(event.probe()) else { return };
+        let Some(state) = self.plan.get() else { return };
+        let Some(role) = state.roles.get(event.probe()) else { return };
         let decision = match role {
-            Role::Alone(None) => Some(true),
-            Role::Alone(Some(program)) => program.quick(event.values()),
+            HitRole::Alone(None) => Some(true),
+            HitRole::Alone(Some(program)) => program.quick(event.values()),
             _ => None,
         };
         match decision {
-            Some(true) => alone(&Around { planned, event, ticks: None }.moment()),
+            Some(true) => alone(&HitContext { filter: state, event, ticks: None }),
             Some(false) => (),
             // A copy, so that the closure is in registers on the way above.
-            None => planned.hit_slowly(role, event, &{ pass }),
+            None => state.evaluate(role, event, &{ pass }),
         }
     }
 
     /// Counts a hit that has no value.
     #[cold]
     pub(super) fn fault(&self, event: &Event<'_>, fault: Fault) {
-        if let Some(planned) = self.plan.get() {
-            planned.fault(event, fault);
+        if let Some(state) = self.plan.get() {
+            state.fault(event, fault);
         }
     }
 
     pub(super) fn notes(&self) -> Vec<String> {
-        let Some(planned) = self.plan.get() else { return Vec::new() };
+        let Some(state) = self.plan.get() else { return Vec::new() };
         let mut notes = Vec::new();
         let count =
-            |at: usize| planned.memory.iter().map(|local| local.head().0[at].load(Relaxed)).sum::<u64>();
+            |at: usize| state.memory.iter().map(|local| local.head().0[at].load(Relaxed)).sum::<u64>();
         for (at, fault) in FAULTS.iter().enumerate() {
             match count(at) {
                 0 => (),
                 hits => notes.push(format!("{} left out: {fault}", was(hits, "hit"))),
             }
         }
-        match planned.memory.lost() + planned.calls.as_ref().map_or(0, |(calls, _)| calls.lost()) {
+        match state.memory.lost() + state.calls.as_ref().map_or(0, |(calls, _)| calls.lost()) {
             0 => (),
             hits => notes.push(format!("{hits} hits were left out: no memory for them")),
         }
-        let left = planned.left.get();
+        let left = state.left.get();
         notes.extend(left.for_good.note(&left.so_far));
         notes
     }
 }
 
-impl fmt::Debug for Planned {
+impl fmt::Debug for FilterState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Planned").field("pairs", &self.calls.is_some()).finish_non_exhaustive()
+        f.debug_struct("FilterState").field("pairs", &self.calls.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Planned {
+impl FilterState {
     fn add(&self, plan: &mut Plan) {
         self.roles.add(plan.take_roles());
-        let mut left = Left::clone(&self.left.get());
+        let mut left = Misfits::clone(&self.left.get());
         left.for_good.extend(mem::take(&mut plan.left_out));
         left.so_far = mem::take(&mut plan.left_out_so_far);
         left.incomplete = mem::take(&mut plan.incomplete);
@@ -308,10 +354,10 @@ impl Planned {
         self.roles.get(id).is_some()
     }
 
-    fn decides(&self, program: Option<&Program>, event: &Event<'_>, around: &Around<'_>) -> bool {
+    fn decides(&self, program: Option<&Program>, event: &Event<'_>, context: &HitContext<'_>) -> bool {
         let Some(program) = program else { return true };
         let values = event.values();
-        let passes = program.quick(values).map_or_else(|| program.passes(values, around), Ok);
+        let passes = program.quick(values).map_or_else(|| program.passes(values, context), Ok);
         passes.unwrap_or_else(|fault| {
             self.fault(event, fault);
             false
@@ -327,42 +373,42 @@ impl Planned {
     }
 
     #[inline(never)]
-    fn hit_slowly(&self, role: &Role, event: &Event<'_>, pass: &impl Fn(Passed, &Moment<'_>) -> u64) {
-        let around = Around { planned: self, event, ticks: None };
+    fn evaluate(&self, role: &HitRole, event: &Event<'_>, pass: &impl Fn(PassedHit, &HitContext<'_>) -> u64) {
+        let context = HitContext { filter: self, event, ticks: None };
         match role {
-            Role::Never => (),
-            Role::Alone(program) => {
-                if self.decides(program.as_ref(), event, &around) {
-                    pass(Passed::Other(0), &around.moment());
+            HitRole::Never => (),
+            HitRole::Alone(program) => {
+                if self.decides(program.as_ref(), event, &context) {
+                    pass(PassedHit::Other(0), &context);
                 }
             }
-            Role::All => _ = pass(Passed::Other(0), &around.moment()),
-            Role::Begin { program, passes_on } => {
+            HitRole::All => _ = pass(PassedHit::Other(0), &context),
+            HitRole::Begin { program, passes_on } => {
                 let mut note = SEEN;
-                if self.decides(program.as_ref(), event, &around) {
-                    let own = if *passes_on { pass(Passed::Begin, &around.moment()) } else { 0 };
+                if self.decides(program.as_ref(), event, &context) {
+                    let own = if *passes_on { pass(PassedHit::Begin, &context) } else { 0 };
                     note |= PASSED | own << SHIFT;
                 }
-                let _ = self.tell(event, note);
+                let _ = self.pass_to_call(event, note);
             }
-            Role::Follow { passes_on } => {
-                let (note, _) = self.tell(event, SEEN);
+            HitRole::Follow { passes_on } => {
+                let (note, _) = self.pass_to_call(event, SEEN);
                 if *passes_on && note & PASSED != 0 {
-                    pass(Passed::Other(note >> SHIFT), &around.moment());
+                    pass(PassedHit::Other(note >> SHIFT), &context);
                 }
             }
-            Role::End { program, needs_entry } => {
-                let (note, ticks) = self.tell(event, 0);
+            HitRole::End { program, needs_entry } => {
+                let (note, ticks) = self.pass_to_call(event, 0);
                 let is_seen = note & SEEN != 0;
-                let around = Around { ticks: is_seen.then_some(ticks), ..around };
+                let context = HitContext { ticks: is_seen.then_some(ticks), ..context };
                 if *needs_entry && note & PASSED == 0 {
                     if !is_seen {
                         self.fault(event, Fault::Unpaired);
                     }
                     return;
                 }
-                if self.decides(program.as_ref(), event, &around) {
-                    pass(Passed::Other(note >> SHIFT), &around.moment());
+                if self.decides(program.as_ref(), event, &context) {
+                    pass(PassedHit::Other(note >> SHIFT), &context);
                 }
             }
         }
@@ -370,13 +416,13 @@ impl Planned {
 
     /// Tells a call about its hit. Returns the note of its entry, 0 if that was missed, and the
     /// time since then.
-    fn tell(&self, event: &Event<'_>, note: u64) -> (u64, u64) {
+    fn pass_to_call(&self, event: &Event<'_>, note: u64) -> (u64, u64) {
         let Some((calls, notes)) = &self.calls else { return (0, 0) };
-        let Some(told) = calls.head(event) else { return (0, 0) };
-        told.given.store(note, Relaxed);
-        told.note.store(0, Relaxed);
-        told.ticks.store(0, Relaxed);
+        let Some(exchange) = calls.head(event) else { return (0, 0) };
+        exchange.given.store(note, Relaxed);
+        exchange.note.store(0, Relaxed);
+        exchange.ticks.store(0, Relaxed);
         calls.hit(event, notes);
-        (told.note.load(Relaxed), told.ticks.load(Relaxed))
+        (exchange.note.load(Relaxed), exchange.ticks.load(Relaxed))
     }
 }
