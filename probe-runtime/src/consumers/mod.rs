@@ -1,18 +1,18 @@
 //! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
 //! interface.
 
-/// How a meter reads its `clock`, the only number that it needs.
+/// Reads the clock in this field of a meter, the only number that it needs.
 #[cfg(any(feature = "call-tree", feature = "latency", feature = "trace"))]
 macro_rules! reads_clock {
-    () => {
+    ($($clock:ident).+) => {
         #[inline(always)]
         fn read(&self, _: crate::engine::per_thread::Local<'_, Self::Head, ()>) -> [u64; 1] {
-            [self.clock.now()]
+            [self.$($clock).+.now()]
         }
 
         #[inline(always)]
         fn read_inline(&self) -> Option<[u64; 1]> {
-            self.clock.counter().map(|now| [now])
+            self.$($clock).+.counter().map(|now| [now])
         }
     };
 }
@@ -87,14 +87,12 @@ mod latency;
 mod perf;
 #[cfg(feature = "profiler")]
 mod profiler;
-#[cfg(feature = "latency")]
+#[cfg(any(feature = "latency", feature = "trace"))]
 mod slow;
 #[cfg(feature = "trace")]
 mod trace;
 #[cfg(feature = "tracing")]
 mod tracing;
-#[cfg(feature = "trace")]
-mod trigger;
 
 pub use aggregate::{Aggregate, Group, Groups};
 #[cfg(feature = "call-tree")]
@@ -109,8 +107,8 @@ pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Pro
 #[cfg(feature = "latency")]
 pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};
 #[cfg(feature = "trace")]
+pub use slow::{Trigger, TriggerCall};
+#[cfg(feature = "trace")]
 pub use trace::{Trace, TraceTotals};
 #[cfg(feature = "tracing")]
 pub use tracing::{Tracing, TracingTotals};
-#[cfg(feature = "trace")]
-pub use trigger::{Trigger, TriggerCall};

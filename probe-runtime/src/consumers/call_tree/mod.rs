@@ -162,7 +162,7 @@ impl Meter<1> for CallTree {
 
     const NOTES: bool = true;
 
-    reads_clock!();
+    reads_clock!(clock);
 
     #[inline]
     fn begin(&self, local: Local<'_, Nodes, ()>, function: usize, outer: u64) -> u64 {

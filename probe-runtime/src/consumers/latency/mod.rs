@@ -172,7 +172,7 @@ impl Meter<1> for Latency {
     type Part = FunctionTimes;
     const RECURSION: bool = true;
 
-    reads_clock!();
+    reads_clock!(clock);
 
     #[inline(always)]
     fn end(&self, ended: &CallEnd<'_, 1, (), FunctionTimes>) {

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use crate::engine::calls::{CallEnd, Calls, LazyCalls, Meter};
-use crate::engine::clock::{Clock, Scale};
+use super::LimitedCalls;
+use crate::engine::calls::{CallEnd, Calls, Meter};
 use crate::engine::control::{Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
@@ -68,14 +68,10 @@ use probe_core::abi::Kind;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub struct Trigger {
-    over: Duration,
     rest: Duration,
     /// Taken when the thread starts.
     action: Mutex<Option<Action>>,
-    clock: Clock,
-    /// Known before the first hit.
-    scale: OnceLock<Scale>,
-    calls: Arc<LazyCalls<1, Self>>,
+    timed: Arc<LimitedCalls<Self>>,
     pending: Arc<Pending>,
     runner: OnceLock<Runner>,
 }
@@ -179,12 +175,9 @@ impl Trigger {
     /// action ends that run, and no later one.
     pub fn over(limit: Duration, action: impl FnMut(&TriggerCall) + Send + 'static) -> Self {
         Self {
-            over: limit,
             rest: Duration::from_secs(1),
             action: Mutex::new(Some(Box::new(action))),
-            clock: Clock::new(),
-            scale: OnceLock::new(),
-            calls: Arc::new(LazyCalls::new()),
+            timed: Arc::new(LimitedCalls::new(limit)),
             pending: Arc::default(),
             runner: OnceLock::new(),
         }
@@ -210,7 +203,7 @@ impl Trigger {
 
     /// Returns a line for each of the first functions whose calls are not timed.
     pub(crate) fn left_out(&self) -> Vec<String> {
-        let left_out = self.calls.get().map(Calls::left_out).unwrap_or_default();
+        let left_out = self.timed.calls.get().map(Calls::left_out).unwrap_or_default();
         left_out.iter().take(3).map(ToString::to_string).collect()
     }
 
@@ -233,11 +226,11 @@ impl Trigger {
         let Some(mut action) = action else {
             return Err(Error::Consumer("a trigger can be attached only once; make another one".into()));
         };
-        let (calls, pending, rest) = (Arc::clone(&self.calls), Arc::clone(&self.pending), self.rest);
+        let (timed, pending, rest) = (Arc::clone(&self.timed), Arc::clone(&self.pending), self.rest);
         let masked = Masked::new();
         let handle = thread::Builder::new().name("probe-trigger".to_owned()).spawn(move || {
             while pending.wait() {
-                if let Some(call) = call(&pending, &calls) {
+                if let Some(call) = call(&pending, &timed) {
                     // The panic's message was printed.
                     let _ = catch_unwind(AssertUnwindSafe(|| action(&call)));
                 }
@@ -259,9 +252,9 @@ fn untimed(why: &str) -> Error {
 }
 
 /// Returns the call that was handed over.
-fn call(pending: &Arc<Pending>, calls: &LazyCalls<1, Trigger>) -> Option<TriggerCall> {
+fn call(pending: &Arc<Pending>, timed: &LimitedCalls<Trigger>) -> Option<TriggerCall> {
     let function = usize::try_from(pending.function.load(Relaxed)).ok()?;
-    let path = calls.get()?.functions().get(function)?.path().to_owned();
+    let path = timed.calls.get()?.functions().get(function)?.path().to_owned();
     let elapsed = Duration::from_nanos(pending.nanoseconds.load(Relaxed));
     let (thread, pending) = (pending.thread.load(Relaxed), Arc::clone(pending));
     Some(TriggerCall { path, elapsed, thread, pending })
@@ -303,7 +296,7 @@ impl Meter<1> for Trigger {
 
     const NOTES: bool = true;
 
-    reads_clock!();
+    reads_clock!(timed.clock);
 
     #[inline]
     fn begin(&self, local: Local<'_, AtomicU64, ()>, _function: usize, _outer: u64) -> u64 {
@@ -313,9 +306,7 @@ impl Meter<1> for Trigger {
 
     #[inline]
     fn end(&self, ended: &CallEnd<'_, 1, AtomicU64, ()>) {
-        let Some((call, scale)) = ended.completed.zip(self.scale.get()) else { return };
-        let elapsed = Duration::from_nanos(scale.nanoseconds(call.total[0]));
-        if elapsed > self.over {
+        if let Some(elapsed) = ended.completed.as_ref().and_then(|call| self.timed.over(call.total[0])) {
             self.fire(ended.function, elapsed, ended.head.load(Relaxed));
         }
     }
@@ -331,9 +322,8 @@ impl Consumer for Trigger {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let _ = self.scale.set(self.clock.scale());
-        self.calls.prepare(probes)?;
-        if self.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
+        self.timed.prepare(probes)?;
+        if self.timed.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
             match self.left_out().pop() {
                 Some(left_out) if probes.room() == 0 => return Err(untimed(&left_out)),
                 None if !probes.is_empty() => return Err(untimed(POINTS)),
@@ -349,12 +339,12 @@ impl Consumer for Trigger {
         if probes.with_definitions(|all| all.map(|(_, it)| it.kind()).all(|kind| kind == Kind::Point)) {
             return Err(untimed(POINTS));
         }
-        self.calls.join(probes)
+        self.timed.calls.join(probes)
     }
 
     #[inline(always)]
     fn hit(&self, event: &Event<'_>) {
-        self.calls.hit(event, self);
+        self.timed.calls.hit(event, self);
     }
 }
 
@@ -390,4 +380,4 @@ impl Drop for Trigger {
     }
 }
 
-debug!(Trigger: over, rest);
+debug!(Trigger: timed, rest);
