@@ -7,10 +7,8 @@
 //! Cost: see [`Tracing`]. Unlike other consumers, it uses the heap and locks on a hit. So do
 //! subscribers.
 
-mod acts;
-mod futures;
-mod open;
-mod site;
+mod actions;
+mod spans;
 mod values;
 
 use std::fmt;
@@ -18,18 +16,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use futures::{Begun, Futures};
-use open::{Open, Span};
-use site::Site;
+use actions::SpanAction;
+use spans::{EnteredSpan, Futures, PendingSpan, Span};
 use tracing_core::dispatcher::get_default;
-use tracing_core::field::Field;
 use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
 use crate::engine::by_probe::{ByProbe, numbers};
-use crate::engine::calls;
 use crate::engine::calls::rule::{CallKind, Place};
+use crate::engine::calls::{self, CallEffect};
 use crate::engine::control::{Attachment, Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
@@ -90,34 +86,11 @@ pub struct Tracing {
     number: u64,
     /// Tells other threads whether this consumer is gone.
     alive: Arc<()>,
-    acts: OnceLock<ByProbe<Act>>,
+    actions: OnceLock<ByProbe<SpanAction>>,
     /// Probes of functions that lack others.
     incomplete: Mutex<Vec<ProbeId>>,
     futures: Futures,
     counts: [AtomicU64; 4],
-}
-
-/// The effect of a probe's hits.
-struct Act {
-    effect: Effect,
-    function: usize,
-    site: &'static Site,
-    /// The field for each value of a hit.
-    fields: Vec<Option<Field>>,
-    /// Of an event, the field of its message, and the message.
-    message: Option<(Field, String)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Event,
-    Begin,
-    End,
-    /// A poll ends, and the future goes on.
-    Suspend,
-    Resume,
-    /// A future is dropped.
-    Cancel,
 }
 
 /// The number of spans and events that a [`Tracing`] has made.
@@ -161,7 +134,7 @@ impl Tracing {
             level: Level::INFO,
             number: NUMBER.fetch_add(1, Relaxed),
             alive: Arc::new(()),
-            acts: OnceLock::new(),
+            actions: OnceLock::new(),
             incomplete: Mutex::default(),
             futures: Futures::new(),
             counts: Default::default(),
@@ -210,14 +183,14 @@ impl Default for Tracing {
 }
 
 impl Tracing {
-    fn event(&self, act: &Act, event: &Event<'_>) {
+    fn event(&self, action: &SpanAction, event: &Event<'_>) {
         get_default(|dispatch| {
-            if !act.site.is_enabled(dispatch) {
+            if !action.site.is_enabled(dispatch) {
                 return self.count(DISABLED);
             }
-            let message = act.message.as_ref().map(|(field, text)| (field, text.as_str()));
-            let metadata = act.site.known();
-            with_values(event, metadata.fields(), &act.fields, message, |values| {
+            let message = action.message.as_ref().map(|(field, text)| (field, text.as_str()));
+            let metadata = action.site.known();
+            with_values(event, metadata.fields(), &action.fields, message, |values| {
                 dispatch.event(&TracingEvent::new(metadata, values));
             });
             self.count(EVENTS);
@@ -225,15 +198,15 @@ impl Tracing {
     }
 
     /// Makes the span of a call or a future, if the subscriber wants it.
-    fn span(&self, act: &Act, event: &Event<'_>) -> Option<Span> {
+    fn span(&self, action: &SpanAction, event: &Event<'_>) -> Option<Span> {
         get_default(|dispatch| {
-            if !act.site.is_enabled(dispatch) {
+            if !action.site.is_enabled(dispatch) {
                 self.count(DISABLED);
                 return None;
             }
-            let metadata = act.site.known();
+            let metadata = action.site.known();
             let mut id = None;
-            with_values(event, metadata.fields(), &act.fields, None, |values| {
+            with_values(event, metadata.fields(), &action.fields, None, |values| {
                 id = Some(dispatch.new_span(&Attributes::new(metadata, values)));
             });
             self.count(SPANS);
@@ -242,19 +215,19 @@ impl Tracing {
     }
 
     /// Records the values of an exit.
-    fn record(act: &Act, event: &Event<'_>, span: &Span) {
-        if act.fields.iter().any(Option::is_some) {
-            with_values(event, act.site.known().fields(), &act.fields, None, |values| {
+    fn record(action: &SpanAction, event: &Event<'_>, span: &Span) {
+        if action.fields.iter().any(Option::is_some) {
+            with_values(event, action.site.known().fields(), &action.fields, None, |values| {
                 span.dispatch.record(&span.id, &Record::new(values));
             });
         }
     }
 
-    fn open(&self, act: &Act, event: &Event<'_>, span: Option<Span>) {
-        let open = Open {
+    fn open(&self, action: &SpanAction, event: &Event<'_>, span: Option<Span>) {
+        let open = EnteredSpan {
             consumer: self.number,
             alive: Arc::downgrade(&self.alive),
-            place: place(act, event),
+            place: place(action, event),
             generation: event.generation(),
             span,
             is_whole: event.future().is_none(),
@@ -264,46 +237,46 @@ impl Tracing {
         }
     }
 
-    fn hit_of_call(&self, act: &Act, event: &Event<'_>) {
+    fn hit_of_call(&self, action: &SpanAction, event: &Event<'_>) {
+        use CallEffect::{Begin, Cancel, End, Enter, Finish, Resume, Suspend};
+
         let future = event.future();
-        let begins = matches!(act.effect, Effect::Begin | Effect::Resume);
-        self.count_unpaired(Open::leave_earlier(self.number, event.generation()));
+        let begins = matches!(action.effect, Begin | Enter | Resume);
+        self.count_unpaired(EnteredSpan::leave_earlier(self.number, event.generation()));
         if begins {
-            self.count_unpaired(Open::leave_at_entry(self.number, place(act, event)));
+            self.count_unpaired(EnteredSpan::leave_at_entry(self.number, place(action, event)));
         }
         if event.generation().is_multiple_of(2) {
             return self.count(UNPAIRED);
         }
-        match (act.effect, future) {
-            (Effect::Begin, None) => self.open(act, event, self.span(act, event)),
-            (Effect::Begin, Some(future)) => {
-                let span = self.span(act, event);
-                let begun = Begun { generation: event.generation(), span: span.clone() };
-                if self.futures.begin(act.function, future, begun) {
-                    self.open(act, event, span);
+        match (action.effect, future) {
+            (Begin | Enter, None) => self.open(action, event, self.span(action, event)),
+            (Begin | Enter, Some(future)) => {
+                let span = self.span(action, event);
+                let begun = PendingSpan { generation: event.generation(), span: span.clone() };
+                if self.futures.begin(action.function, future, begun) {
+                    self.open(action, event, span);
                 } else {
                     span.into_iter().for_each(Span::close);
                 }
             }
-            (Effect::Resume, Some(future)) => {
-                match self.futures.get(act.function, future, event.generation()) {
-                    Some(begun) => self.open(act, event, begun.span),
-                    None => self.count(UNPAIRED),
-                }
-            }
-            (Effect::Suspend, Some(_)) => drop(self.take(act, event)),
-            (Effect::Cancel, Some(future)) => match self.futures.end(act.function, future) {
+            (Resume, Some(future)) => match self.futures.get(action.function, future, event.generation()) {
+                Some(begun) => self.open(action, event, begun.span),
+                None => self.count(UNPAIRED),
+            },
+            (Suspend, Some(_)) => drop(self.take(action, event)),
+            (Cancel, Some(future)) => match self.futures.end(action.function, future) {
                 Some(begun) => begun.span.into_iter().for_each(Span::close),
                 None => self.count(UNPAIRED),
             },
-            (Effect::End, _) => self.end(act, event, future),
+            (End | Finish, _) => self.end(action, event, future),
             _ => self.count(UNPAIRED),
         }
     }
 
     /// Takes the call or poll that a hit ends.
-    fn take(&self, act: &Act, event: &Event<'_>) -> Option<Open> {
-        let (open, left) = Open::take(self.number, place(act, event));
+    fn take(&self, action: &SpanAction, event: &Event<'_>) -> Option<EnteredSpan> {
+        let (open, left) = EnteredSpan::take(self.number, place(action, event));
         self.count_unpaired(left);
         open
     }
@@ -312,14 +285,14 @@ impl Tracing {
         (0..hits).for_each(|_| self.count(UNPAIRED));
     }
 
-    fn end(&self, act: &Act, event: &Event<'_>, future: Option<usize>) {
-        let open = self.take(act, event);
-        let begun = future.and_then(|future| self.futures.end(act.function, future));
+    fn end(&self, action: &SpanAction, event: &Event<'_>, future: Option<usize>) {
+        let open = self.take(action, event);
+        let begun = future.and_then(|future| self.futures.end(action.function, future));
         if open.is_none() {
             self.count(UNPAIRED);
         }
         if let Some(span) = open.as_ref().and_then(|open| open.span.as_ref()) {
-            Self::record(act, event, span);
+            Self::record(action, event, span);
         }
         drop(open);
         begun.and_then(|begun| begun.span).into_iter().for_each(Span::close);
@@ -327,8 +300,8 @@ impl Tracing {
 }
 
 /// Returns what pairing knows of a hit.
-fn place(act: &Act, event: &Event<'_>) -> Place {
-    let place = calls::place(event, u32::try_from(act.function).unwrap_or(u32::MAX));
+fn place(action: &SpanAction, event: &Event<'_>) -> Place {
+    let place = calls::place(event, u32::try_from(action.function).unwrap_or(u32::MAX));
     event.future().map_or(place, |future| Place { kind: CallKind::Poll(future as u64), ..place })
 }
 
@@ -338,7 +311,7 @@ impl Consumer for Tracing {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        if self.acts.set(ByProbe::new(numbers(probes))).is_err() {
+        if self.actions.set(ByProbe::new(numbers(probes))).is_err() {
             let problem = "a bridge to `tracing` can be attached only once; make another one";
             return Err(Error::Consumer(problem.into()));
         }
@@ -346,24 +319,24 @@ impl Consumer for Tracing {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let Some(acts) = self.acts.get() else { return Ok(()) };
-        if probes.ids().iter().any(|id| !acts.has(*id)) {
+        let Some(actions) = self.actions.get() else { return Ok(()) };
+        if probes.ids().iter().any(|id| !actions.has(*id)) {
             return Err(Error::Consumer("there are too many probes for one bridge; attach anew".into()));
         }
         let waiting = self.incomplete.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let set = probes.only(&|id| acts.get(*id).is_none()).with(&waiting);
-        let (joined, incomplete) = acts::acts(&set, self.level);
-        acts.add(joined);
+        let set = probes.only(&|id| actions.get(*id).is_none()).with(&waiting);
+        let (joined, incomplete) = actions::actions(&set, self.level);
+        actions.add(joined);
         *self.incomplete.lock().unwrap_or_else(PoisonError::into_inner) = incomplete;
         Ok(())
     }
 
     fn hit(&self, event: &Event<'_>) {
-        let Some(acts) = self.acts.get() else { return };
-        Open::leave_gone();
-        match acts.get(event.probe()) {
-            Some(act) if act.effect == Effect::Event => self.event(act, event),
-            Some(act) => self.hit_of_call(act, event),
+        let Some(actions) = self.actions.get() else { return };
+        EnteredSpan::leave_gone();
+        match actions.get(event.probe()) {
+            Some(action) if action.effect == CallEffect::Nothing => self.event(action, event),
+            Some(action) => self.hit_of_call(action, event),
             None => (),
         }
     }
@@ -371,7 +344,7 @@ impl Consumer for Tracing {
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        Open::leave_all(self.number);
+        EnteredSpan::leave_all(self.number);
         self.futures.close();
     }
 }

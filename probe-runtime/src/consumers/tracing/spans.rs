@@ -1,7 +1,10 @@
-//! Spans that a thread has entered, and has not left yet. [`rule`] says which of them a hit ends.
+//! Spans that have begun: those that a thread has entered, and has not left yet, of which [`rule`]
+//! says which a hit ends; and those of futures, from the first poll to the end, on whatever
+//! threads.
 
 use std::cell::RefCell;
-use std::sync::Weak;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
@@ -17,7 +20,7 @@ pub(super) struct Span {
 }
 
 /// A call or a poll under way. Dropping it leaves its span, on the thread that entered it.
-pub(super) struct Open {
+pub(super) struct EnteredSpan {
     /// The number of the consumer.
     pub(super) consumer: u64,
     /// Its last share is dropped with the consumer, which may happen on another thread.
@@ -32,7 +35,7 @@ pub(super) struct Open {
 
 /// The calls of one consumer among all of a thread.
 struct Own<'a> {
-    all: &'a [Open],
+    all: &'a [EnteredSpan],
     consumer: u64,
 }
 
@@ -48,10 +51,10 @@ impl OpenCalls for Own<'_> {
 }
 
 thread_local! {
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<EnteredSpan>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Open {
+impl EnteredSpan {
     /// Enters its span. Returns `false` if the thread is about to end.
     pub(super) fn push(self) -> bool {
         let entered = self.span.clone();
@@ -151,12 +154,64 @@ impl Span {
     }
 }
 
-impl Drop for Open {
+impl Drop for EnteredSpan {
     fn drop(&mut self) {
         let Some(span) = self.span.take() else { return };
         span.dispatch.exit(&span.id);
         if self.is_whole {
             span.close();
         }
+    }
+}
+
+/// The spans of futures that have begun and have not ended, by function and address.
+pub(super) struct Futures {
+    /// The process whose futures these are. In a forked child, the lock may be taken for ever, and
+    /// the threads that polled the futures are gone.
+    process: u32,
+    begun: Mutex<HashMap<(usize, usize), PendingSpan>>,
+}
+
+/// A future that has begun.
+#[derive(Clone)]
+pub(super) struct PendingSpan {
+    pub(super) generation: u32,
+    /// `None` if the subscriber did not want it.
+    pub(super) span: Option<Span>,
+}
+
+impl Futures {
+    pub(super) fn new() -> Self {
+        Self { process: std::process::id(), begun: Mutex::default() }
+    }
+
+    fn begun(&self) -> Option<MutexGuard<'_, HashMap<(usize, usize), PendingSpan>>> {
+        let is_own = std::process::id() == self.process;
+        is_own.then(|| self.begun.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns whether the future is kept. A future that had this address before has ended unseen.
+    pub(super) fn begin(&self, function: usize, future: usize, begun: PendingSpan) -> bool {
+        let Some(mut all) = self.begun() else { return false };
+        let before = all.insert((function, future), begun);
+        drop(all);
+        before.and_then(|before| before.span).into_iter().for_each(Span::close);
+        true
+    }
+
+    /// Returns a future that began in this generation.
+    pub(super) fn get(&self, function: usize, future: usize, generation: u32) -> Option<PendingSpan> {
+        let found = self.begun()?.get(&(function, future)).cloned();
+        found.filter(|begun| begun.generation == generation)
+    }
+
+    /// Takes out a future that has ended.
+    pub(super) fn end(&self, function: usize, future: usize) -> Option<PendingSpan> {
+        self.begun()?.remove(&(function, future))
+    }
+
+    pub(super) fn close(&self) {
+        let all = self.begun().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+        all.into_values().filter_map(|begun| begun.span).for_each(Span::close);
     }
 }

@@ -1,0 +1,189 @@
+//! The effects of a selection's probes, which make spans or events; and the callsites of these, by
+//! which subscribers know them.
+//!
+//! Life cycle of a callsite: the first attachment to a probe makes it, and registers it ▸ the
+//! subscribers' interest in it is cached ▸ it stays as long as the process, since `tracing` refers
+//! to it for ever. Later attachments to the probe use the same one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tracing_core::callsite::{Callsite, Identifier, register};
+use tracing_core::field::{Field, FieldSet};
+use tracing_core::subscriber::Interest;
+use tracing_core::{Dispatch, Kind as SiteKind, Level, LevelFilter, Metadata};
+
+use crate::engine::calls::{CallEffect, Selected};
+use crate::engine::control::ProbeSet;
+use crate::engine::dispatch::FUTURE;
+use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
+use probe_core::abi::Kind;
+use probe_lang::selector::split_last;
+
+/// The effect of a probe's hits.
+pub(super) struct SpanAction {
+    /// Nothing for a probe whose hits are events.
+    pub(super) effect: CallEffect,
+    /// A number that stays when other probes join.
+    pub(super) function: usize,
+    pub(super) site: &'static Site,
+    /// The field for each value of a hit.
+    pub(super) fields: Vec<Option<Field>>,
+    /// Of an event, the field of its message, and the message.
+    pub(super) message: Option<(Field, String)>,
+}
+
+/// The name of the field that subscribers show as an event's text.
+const MESSAGE: &str = "message";
+
+/// Returns the action of each probe, and the probes of functions that lack others.
+pub(super) fn actions(probes: &ProbeSet, level: Level) -> (Vec<(ProbeId, SpanAction)>, Vec<ProbeId>) {
+    let selected = Selected::of(probes);
+    let probes = probes.probes();
+    let mut functions: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
+    let mut actions = Vec::with_capacity(probes.len());
+    for probe in &probes {
+        match selected.acts.get(probe.id().index()) {
+            Some(act) if act.step != CallEffect::Nothing => {
+                functions[act.function as usize].push((probe, act.step));
+            }
+            _ => actions.push((probe.id(), event(probe, level))),
+        }
+    }
+    for probes in functions {
+        let function = probes.iter().map(|(probe, _)| probe.id().index()).min().unwrap_or_default();
+        let site = span(&probes, level);
+        actions.extend(probes.into_iter().map(|(probe, effect)| {
+            let fields = names(probe).map(|name| site.field(name?)).collect();
+            (probe.id(), SpanAction { effect, function, site, fields, message: None })
+        }));
+    }
+    (actions, selected.incomplete)
+}
+
+/// Returns the names of a probe's fields. The address of a future is none: its span says which one
+/// it is.
+fn names(probe: &ProbeInfo) -> impl Iterator<Item = Option<&str>> {
+    let is_future =
+        probe.kind() != Kind::Point && probe.fields().first().is_some_and(|it| it.name() == FUTURE);
+    let names = probe.fields().iter().map(FieldInfo::name).enumerate();
+    names.map(move |(at, name)| (at > 0 || !is_future).then_some(name))
+}
+
+/// Returns the callsite of a function's spans, with the fields of its entry and its exit.
+fn span(probes: &[(&ProbeInfo, CallEffect)], level: Level) -> &'static Site {
+    let of = |kind| probes.iter().map(|(probe, _)| *probe).filter(move |probe| probe.kind() == kind);
+    let mut fields: Vec<String> = Vec::new();
+    for name in of(Kind::Entry).chain(of(Kind::Exit)).flat_map(names).flatten() {
+        if !fields.iter().any(|known| known == name) {
+            fields.push(name.to_owned());
+        }
+    }
+    site(probes[0].0, fields, true, level)
+}
+
+/// Returns the action of a probe whose hits are events.
+fn event(probe: &ProbeInfo, level: Level) -> SpanAction {
+    let own: Vec<_> = names(probe).flatten().map(str::to_owned).collect();
+    let has_message = own.iter().any(|name| name == MESSAGE);
+    let fields = if has_message { own } else { [vec![MESSAGE.to_owned()], own].concat() };
+    let site = site(probe, fields, false, level);
+    let (_, name) = split_last(probe.path());
+    let text = if probe.kind() == Kind::Point { name.to_owned() } else { format!("{} {name}", probe.kind()) };
+    let message = if has_message { None } else { site.field(MESSAGE).map(|field| (field, text)) };
+    let fields = names(probe).map(|name| site.field(name?)).collect();
+    SpanAction { effect: CallEffect::Nothing, function: 0, site, fields, message }
+}
+
+fn site(probe: &ProbeInfo, fields: Vec<String>, is_span: bool, level: Level) -> &'static Site {
+    let (path, file) = (probe.path().to_owned(), probe.file().to_owned());
+    Site::of(&SiteText { path, file, line: probe.line(), fields, is_span, level })
+}
+
+/// The callsite of one probe, or of one function.
+pub(super) struct Site {
+    /// Set before it is registered.
+    metadata: OnceLock<Metadata<'static>>,
+    /// One of the states below.
+    interest: AtomicU8,
+}
+
+const NEVER: u8 = 0;
+const SOMETIMES: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// The text of a callsite.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SiteText {
+    path: String,
+    file: String,
+    line: u32,
+    fields: Vec<String>,
+    is_span: bool,
+    level: Level,
+}
+
+impl Callsite for Site {
+    fn set_interest(&self, interest: Interest) {
+        let interest = match interest {
+            it if it.is_always() => ALWAYS,
+            it if it.is_never() => NEVER,
+            _ => SOMETIMES,
+        };
+        self.interest.store(interest, Relaxed);
+    }
+
+    fn metadata(&self) -> &Metadata<'_> {
+        self.known()
+    }
+}
+
+impl Site {
+    /// Returns the callsite of this text.
+    fn of(of: &SiteText) -> &'static Self {
+        static MADE: Mutex<Option<HashMap<SiteText, &'static Site>>> = Mutex::new(None);
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = made.get_or_insert_default();
+        if let Some(site) = made.get(of) {
+            return site;
+        }
+        let site = Self::new(of);
+        made.insert(of.clone(), site);
+        site
+    }
+
+    fn new(of: &SiteText) -> &'static Self {
+        let site: &'static Self =
+            Box::leak(Box::new(Self { metadata: OnceLock::new(), interest: AtomicU8::new(NEVER) }));
+        let text = |text: &str| -> &'static str { Box::leak(text.into()) };
+        let fields: Vec<&'static str> = of.fields.iter().map(|name| text(name)).collect();
+        let fields = FieldSet::new(Vec::leak(fields), Identifier(site));
+        let (target, name) = split_last(text(&of.path));
+        let kind = if of.is_span { SiteKind::SPAN } else { SiteKind::EVENT };
+        let (file, line) = (Some(text(&of.file)), Some(of.line));
+        let metadata = Metadata::new(name, target, of.level, file, line, Some(target), fields, kind);
+        let _ = site.metadata.set(metadata);
+        register(site);
+        site
+    }
+
+    pub(super) fn known(&self) -> &Metadata<'static> {
+        self.metadata.get().expect("set before anybody has the callsite")
+    }
+
+    fn field(&self, name: &str) -> Option<Field> {
+        self.known().fields().field(name)
+    }
+
+    /// Returns whether the subscriber wants this span or event.
+    pub(super) fn is_enabled(&self, dispatch: &Dispatch) -> bool {
+        let metadata = self.known();
+        *metadata.level() <= LevelFilter::current()
+            && match self.interest.load(Relaxed) {
+                NEVER => false,
+                ALWAYS => true,
+                _ => dispatch.enabled(metadata),
+            }
+    }
+}
