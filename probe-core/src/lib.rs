@@ -6,6 +6,8 @@
 //!                    ▸ capture, future               the fields' values; polls of futures
 //!                    ▸ abi                           definition, record, note, values: docs/abi.md
 //! ```
+//! Consumers in the program and readers of its traces share the rule of [`pairing`], so it is here.
+//!
 //! Use `probe-runtime`, which re-exports all that is public here, and has the attribute and the
 //! macro. `__private` is for expansions, and [`abi`] for the runtime and for tools: both change
 //! only with the version of the format.
@@ -21,6 +23,8 @@ pub mod abi;
 mod capture;
 mod future;
 mod macros;
+#[doc(hidden)]
+pub mod pairing;
 #[cfg(feature = "serde")]
 mod serialized;
 #[doc(hidden)]

@@ -16,7 +16,6 @@
 //! The pairing streams. It uses memory for each thread, each path, and each open call and future.
 
 mod pairing;
-mod rule;
 mod step;
 mod tracks;
 

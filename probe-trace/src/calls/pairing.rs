@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use probe_core::pairing::{CallKind, Place};
 use rustc_hash::FxHashMap;
 
-use super::rule::{CallKind, Place};
 use super::tracks::{Frame, FutureHit, FutureKey, Futures, Output, Stack};
 use super::{Ending, Fields, Instant, Slice, Step};
 use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};

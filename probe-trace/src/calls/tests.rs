@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, fmt::Write};
 
+use probe_core::pairing::{CallKind, model};
 use proptest::prelude::*;
 
-use super::rule::{CallKind, model};
 use super::tracks::MAX_OPEN_SLICES;
 use super::{Calls, Ending, Fields, Slice, Step, Track};
 use crate::fixtures::{Fixture, any_fixture, id};

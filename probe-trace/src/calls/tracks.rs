@@ -4,7 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::rule::{self, OpenCalls, Place};
+use probe_core::pairing::{self, OpenCalls, Place};
+
 use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track};
 use crate::item::{Definition, ThreadId};
 
@@ -34,16 +35,6 @@ impl Frame {
     }
 }
 
-impl OpenCalls for Vec<Frame> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn call(&self, index: usize) -> Place {
-        self[index].place
-    }
-}
-
 /// Open slices of one thread, the outermost first.
 pub(super) struct Stack {
     thread: ThreadId,
@@ -52,6 +43,16 @@ pub(super) struct Stack {
     generation: u64,
     /// The time of the latest step. Times of steps never decrease.
     last: u64,
+}
+
+impl OpenCalls for Stack {
+    fn count(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn call(&self, index: usize) -> Place {
+        self.frames[index].place
+    }
 }
 
 impl Stack {
@@ -74,7 +75,7 @@ impl Stack {
     }
 
     pub(super) fn begin(&mut self, frame: Frame, fields: Fields, time: u64, out: &mut Output) {
-        self.close(rule::open_at_entry(&self.frames, frame.place), time, Ending::Skipped, out);
+        self.close(pairing::open_at_entry(self, frame.place), time, Ending::Skipped, out);
         if self.frames.len() >= MAX_OPEN_SLICES {
             self.close(0, time, Ending::Limit, out);
         }
@@ -94,8 +95,8 @@ impl Stack {
         time: u64,
         out: &mut Output,
     ) -> Option<Fields> {
-        let Some(index) = rule::match_exit(&self.frames, place) else {
-            self.close(rule::open_at_exit(&self.frames, place), time, Ending::Skipped, out);
+        let Some(index) = pairing::match_exit(self, place) else {
+            self.close(pairing::open_at_exit(self, place), time, Ending::Skipped, out);
             return Some(fields);
         };
         self.close(index + 1, time, Ending::Skipped, out);

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::engine::calls::add_single_writer;
-use crate::engine::calls::rule::MAX_FRAME_BYTES;
 use crate::engine::per_thread::Zeroed;
+use probe_core::pairing::MAX_FRAME_BYTES;
 
 /// Declares the sums of a function: for each thread, and over all threads.
 macro_rules! sums {

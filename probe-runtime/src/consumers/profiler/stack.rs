@@ -1,7 +1,7 @@
 //! The calls that one thread is timing, the innermost last.
 //!
 //! Life cycle: zeroed at the thread's first hit; a call is pushed at its entry and taken out at its
-//! exit, as [the rule of pairing](rule) says. A call is *current* while its function's mode or
+//! exit, as [the rule of pairing](pairing) says. A call is *current* while its function's mode or
 //! its window lasts; otherwise it has lost its exit, and is dropped by the next hit that finds it.
 //! Only the thread writes the stack. Cost: 5 KiB for each thread.
 
@@ -11,9 +11,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
-use crate::engine::calls::rule::{self, CallKind, OpenCalls, Place};
 use crate::engine::calls::{self, BASE, PASSED_BY, add_single_writer, goes_on_after, place_of, surely_fits};
 use crate::engine::per_thread::Zeroed;
+use probe_core::pairing::{self, CallKind, OpenCalls, Place};
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
 pub(in crate::consumers) const DEPTH: usize = u64::BITS as usize;
@@ -182,7 +182,7 @@ impl ThreadStack {
     #[inline(never)]
     fn drop_left_slowly(&self, hit: Place, key: u64, begins: bool) {
         let open = SeenBy { stack: self, function: hit.function, key };
-        let open_at = if begins { rule::open_at_entry } else { rule::open_at_exit };
+        let open_at = if begins { pairing::open_at_entry } else { pairing::open_at_exit };
         self.cut(open_at(&open, hit));
     }
 
@@ -220,7 +220,7 @@ impl ThreadStack {
 
     #[inline(never)]
     fn find_slowly(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
-        let index = rule::match_exit(&SeenBy { stack: self, function: exit.function, key }, exit)?;
+        let index = pairing::match_exit(&SeenBy { stack: self, function: exit.function, key }, exit)?;
         Some((index, self.at(index)))
     }
 

@@ -10,10 +10,10 @@ use super::part::FunctionSums;
 use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
 use super::time::{Counter, Ticks};
-use crate::engine::calls::rule::{CallKind, Place};
 use crate::engine::calls::{self, CallEffect, PackedAct, add_single_writer};
 use crate::engine::dispatch::Event;
 use crate::engine::per_thread::Local;
+use probe_core::pairing::{CallKind, Place};
 
 /// A hit of a timed call: its function, and a number that no other call has that is being timed on
 /// its thread (less than [`DEPTH`](super::stack::DEPTH)).

@@ -24,13 +24,13 @@ use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
 use crate::engine::by_probe::{ByProbe, numbers};
-use crate::engine::calls::rule::{CallKind, Place};
 use crate::engine::calls::{self, CallEffect};
 use crate::engine::control::{Attachment, Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use crate::report::{footnotes, notes};
+use probe_core::pairing::{CallKind, Place};
 use probe_lang::syntax::{ParseError, Setting};
 
 /// Shows probes to the current subscriber of `tracing`, so that an existing set-up of layers,

@@ -1,4 +1,4 @@
-//! Spans that have begun: those that a thread has entered, and has not left yet, of which [`rule`]
+//! Spans that have begun: those that a thread has entered, and has not left yet, of which [`pairing`]
 //! says which a hit ends; and those of futures, from the first poll to the end, on whatever
 //! threads.
 
@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
 
-use crate::engine::calls::rule::{self, OpenCalls, Place};
 use crate::engine::calls::{PASSED_BY, goes_on_after};
+use probe_core::pairing::{self, OpenCalls, Place};
 
 /// A span, and the subscriber that it belongs to.
 #[derive(Clone)]
@@ -71,8 +71,8 @@ impl EnteredSpan {
     /// Takes the call or poll that this hit ends, after leaving those inside of it. If there is
     /// none, leaves the calls that are over as this shows. Returns their number, too.
     pub(super) fn take(consumer: u64, exit: Place) -> (Option<Self>, usize) {
-        let Some(at) = Self::seen(consumer, |own| rule::match_exit(&own, exit)).flatten() else {
-            return (None, Self::leave_from(consumer, |own| rule::open_at_exit(&own, exit)));
+        let Some(at) = Self::seen(consumer, |own| pairing::match_exit(&own, exit)).flatten() else {
+            return (None, Self::leave_from(consumer, |own| pairing::open_at_exit(&own, exit)));
         };
         let left =
             Self::leave(|index, it| index > at && it.consumer == consumer && !goes_on_after(it.place, exit));
@@ -102,7 +102,7 @@ impl EnteredSpan {
 
     /// Leaves the calls that are over as a hit shows that begins one. Returns their number.
     pub(super) fn leave_at_entry(consumer: u64, entry: Place) -> usize {
-        Self::leave_from(consumer, |own| rule::open_at_entry(&own, entry))
+        Self::leave_from(consumer, |own| pairing::open_at_entry(&own, entry))
     }
 
     /// Leaves a consumer's calls, without those among the outermost ones of the thread: `keep`

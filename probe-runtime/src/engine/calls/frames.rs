@@ -1,7 +1,7 @@
 //! The stack of calls under way on one thread.
 //!
 //! Only the owning thread writes the stack; its fields are atomics because other threads may read
-//! it at any time. [`rule`](super::rule) decides which calls a hit ends. A frame of C code that may
+//! it at any time. [`pairing`] decides which calls a hit ends. A frame of C code that may
 //! end without an exit is *watched*: `watch` is the stack pointer of the innermost such frame. Hits
 //! from further down need not look for calls that were left.
 //!
@@ -15,8 +15,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::rule::{self, CallKind, MAX_FRAME_BYTES, OpenCalls, Place, SAME_CALL_BYTES};
 use crate::engine::per_thread::Zeroed;
+use probe_core::pairing::{self, CallKind, MAX_FRAME_BYTES, OpenCalls, Place, SAME_CALL_BYTES};
 
 /// Calls that a thread may have under way. Deeper calls are counted, but not measured.
 pub(super) const DEPTH: usize = 8192;
@@ -233,7 +233,7 @@ impl<const N: usize> Frames<N> {
     /// Pops the calls that are over as an entry shows.
     pub(super) fn drop_left(&self, entry: Place, dropped: impl FnMut(u32)) {
         if self.is_watched() {
-            self.drop_inside(rule::open_at_entry(self, entry), dropped);
+            self.drop_inside(pairing::open_at_entry(self, entry), dropped);
         }
     }
 
@@ -241,7 +241,7 @@ impl<const N: usize> Frames<N> {
     #[cold]
     pub(super) fn drop_left_by_exit(&self, exit: Place, dropped: impl FnMut(u32)) {
         if self.is_watched() {
-            self.drop_inside(rule::open_at_exit(self, exit), dropped);
+            self.drop_inside(pairing::open_at_exit(self, exit), dropped);
         }
     }
 
@@ -256,7 +256,7 @@ impl<const N: usize> Frames<N> {
     /// Takes out the call that this hit ends, and pops those that were left inside of it. Returns
     /// it, with its place among the calls that are still open.
     pub(super) fn take(&self, exit: Place, mut dropped: impl FnMut(u32)) -> Option<(&Frame<N>, usize)> {
-        let index = rule::match_exit(self, exit)?;
+        let index = pairing::match_exit(self, exit)?;
         for inner in (index + 1..self.len()).rev() {
             if !goes_on_after(self.call(inner), exit)
                 && let Some(frame) = self.remove(inner)
@@ -437,8 +437,8 @@ pub fn add_single_writer(number: &AtomicU64, more: u64) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::rule::model;
     use super::*;
+    use probe_core::pairing::model;
 
     fn frames() -> Box<Frames<1>> {
         // SAFETY: zeroes are an empty stack.

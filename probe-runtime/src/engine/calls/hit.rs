@@ -7,7 +7,6 @@ use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
 use super::known::{Known, PackedAct};
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
-use super::rule::{CallKind, Place};
 use super::thread::{CallMemory, Taken, Thread, ThreadData};
 use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::Event;
@@ -17,6 +16,7 @@ use crate::engine::per_thread::{Local, PerThread};
 use crate::engine::period::{Period, Since};
 #[cfg(feature = "latency")]
 use crate::engine::registry::ProbeId;
+use probe_core::pairing::{CallKind, Place};
 
 /// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to

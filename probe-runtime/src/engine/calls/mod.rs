@@ -44,7 +44,6 @@ mod hit;
 mod known;
 mod lazy;
 mod meter;
-pub(crate) mod rule;
 mod thread;
 
 pub use frames::add_single_writer;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::frames::{Frame, Frames, add_single_writer};
 use super::futures::{Futures, PendingFuture, Which};
 use super::meter::{CallEnd, CompletedCall, Meter, difference};
-use super::rule::Place;
 use crate::engine::per_thread::{Local, PerThread, Zeroed};
+use probe_core::pairing::Place;
 
 #[repr(C)]
 pub(super) struct ThreadData<const N: usize, H> {

@@ -12,10 +12,10 @@ use super::{CallKind, MAX_FRAME_BYTES, Place, SAME_CALL_BYTES};
 
 /// One hit of a history.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hit {
-    pub(crate) place: Place,
+pub struct Hit {
+    pub place: Place,
     /// The index of the entry that this exit belongs to; `None` for an entry.
-    pub(crate) ends: Option<usize>,
+    pub ends: Option<usize>,
 }
 
 /// The next action of a program.
@@ -162,17 +162,16 @@ fn run((frames, actions): Program, stacks: &[u64], is_rust: bool) -> Vec<Hit> {
 }
 
 /// Any history of a thread with one stack, in Rust and C.
-pub(crate) fn one_stack() -> impl Strategy<Value = Vec<Hit>> {
+pub fn one_stack() -> impl Strategy<Value = Vec<Hit>> {
     programs().prop_map(|program| run(program, &[1 << 40], false))
 }
 
 /// Any history of a thread whose coroutines run functions of Rust.
-#[allow(dead_code, reason = "traces have no stack pointers of Rust")]
-pub(crate) fn coroutines() -> impl Strategy<Value = Vec<Hit>> {
+pub fn coroutines() -> impl Strategy<Value = Vec<Hit>> {
     programs().prop_map(|program| run(program, &[1 << 40, (1 << 40) + (2 << 20), 1 << 39], true))
 }
 
 /// The pairs of a history: indices of an entry and its exit, in the order of the exits.
-pub(crate) fn pairs(history: &[Hit]) -> Vec<(usize, usize)> {
+pub fn pairs(history: &[Hit]) -> Vec<(usize, usize)> {
     history.iter().enumerate().filter_map(|(exit, hit)| Some((hit.ends?, exit))).collect()
 }

@@ -1,8 +1,7 @@
 //! The rule of pairing: which open calls a hit shows to be over, and which of them it ends.
 //!
-//! One module of two crates, a link in one of them: consumers pair hits by it as they happen, and
-//! `probe-trace` pairs those of a trace. It is pure: it reads the open calls of one thread, and
-//! changes nothing.
+//! Consumers pair hits by it as they happen, and `probe-trace` pairs those of a trace. It is pure:
+//! it reads the open calls of one thread, and changes nothing.
 //!
 //! | a call of | ends | its exit has |
 //! |---|---|---|
@@ -18,20 +17,20 @@
 //!   [`MAX_FRAME_BYTES`] are of two calls.
 //! - A hit without a stack pointer ends the innermost call of its function.
 
-#[cfg(test)]
-pub(super) mod model;
+#[cfg(feature = "model")]
+pub mod model;
 
 /// The most bytes between the stack pointers of an entry and its exit: the largest frame that
 /// pairing accepts. Stack pointers further apart are of two stacks.
-pub(crate) const MAX_FRAME_BYTES: u64 = 16 << 10;
+pub const MAX_FRAME_BYTES: u64 = 16 << 10;
 
 /// The most bytes between the stack pointers of an entry and its exit at which the innermost call
 /// of the function ends, even if another one is nearer.
-pub(crate) const SAME_CALL_BYTES: u64 = 512;
+pub const SAME_CALL_BYTES: u64 = 512;
 
 /// How calls of a function end, and what their stack pointers say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CallKind {
+pub enum CallKind {
     /// Every way out passes an exit.
     Plain,
     /// The poll of a future at this address. Every way out passes an exit or a suspension.
@@ -44,39 +43,41 @@ pub(crate) enum CallKind {
 
 /// An open call, or the hit that begins or ends one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     /// Number of the function.
-    pub(crate) function: u32,
-    pub(crate) kind: CallKind,
+    pub function: u32,
+    pub kind: CallKind,
     /// 0 if it is not known.
-    pub(crate) stack_pointer: u64,
+    pub stack_pointer: u64,
 }
 
 /// The open calls of one thread, the outermost first.
-pub(crate) trait OpenCalls {
+pub trait OpenCalls {
     fn count(&self) -> usize;
     /// Returns a call; `index` is less than the count.
     fn call(&self, index: usize) -> Place;
 }
 
 impl Place {
+    #[inline]
     fn may_skip_exit(self) -> bool {
         matches!(self.kind, CallKind::Hooked | CallKind::Framed)
     }
 }
 
+#[inline]
 fn distance(one: Place, other: Place) -> u64 {
     one.stack_pointer.abs_diff(other.stack_pointer)
 }
 
 /// Returns how many of the outermost calls are still open where this call begins.
-pub(crate) fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
+pub fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
     let replaces = entry.kind == CallKind::Framed;
     outside(open, |at| at < entry.stack_pointer || (replaces && at == entry.stack_pointer))
 }
 
 /// Returns how many of the outermost calls are still open at an exit that ends none of them.
-pub(crate) fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
+pub fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
     outside(open, |at| at < exit.stack_pointer)
 }
 
@@ -97,7 +98,7 @@ fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
 }
 
 /// Returns the index of the call that an exit, or the end of a poll, ends.
-pub(crate) fn match_exit(open: &impl OpenCalls, exit: Place) -> Option<usize> {
+pub fn match_exit(open: &impl OpenCalls, exit: Place) -> Option<usize> {
     let own = (0..open.count()).rev().map(|index| (index, open.call(index)));
     let mut own = own.filter(|(_, call)| call.function == exit.function);
     match exit.kind {
