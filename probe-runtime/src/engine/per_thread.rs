@@ -13,8 +13,6 @@
 // `drop`, which no borrow outlives.
 #![expect(unsafe_code, reason = "see above")]
 
-mod place;
-
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{align_of, needs_drop, size_of};
@@ -29,8 +27,6 @@ use crate::engine::control::Cells;
 use crate::engine::dispatch::{CounterAt, Event, ThreadSlot, slots};
 use crate::engine::error::Error;
 use crate::engine::os;
-
-pub(crate) use place::Place;
 
 /// Types of [`PerThread`] memory: atomics, and types that consist of them.
 ///
@@ -143,7 +139,7 @@ pub struct PerThread<H: Zeroed, P: Zeroed> {
     /// Bytes from a head to its parts.
     parts_at: usize,
     /// The memory of all threads, if it is not mapped for each.
-    place: Option<Place>,
+    preallocated: Option<ThreadMemory>,
     made: PhantomData<fn() -> (H, P)>,
 }
 
@@ -180,7 +176,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             cells: Cells::take()?,
             parts,
             parts_at: Self::own_parts_at(),
-            place: None,
+            preallocated: None,
             made: PhantomData,
         })
     }
@@ -191,21 +187,21 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     /// [`Error::OutOfCounters`] if there are no counters left.
     ///
     /// # Safety
-    /// The memory is zeroed at first, and as large as [`Place`] says for heads and parts of these
-    /// types.
+    /// The memory is zeroed at first, and as large as [`ThreadMemory`] says for heads and parts of
+    /// these types.
     #[cfg(feature = "trace")]
-    pub(crate) unsafe fn in_place(parts: usize, place: Place) -> Result<Self, Error> {
+    pub(crate) unsafe fn in_memory(parts: usize, memory: ThreadMemory) -> Result<Self, Error> {
         let mut placed = Self::new(parts)?;
-        placed.parts_at = place.parts - place.heads - HEAD_AT;
-        placed.place = Some(place);
+        placed.parts_at = memory.parts - memory.heads - HEAD_AT;
+        placed.preallocated = Some(memory);
         Ok(placed)
     }
 
     /// Returns the number of the thread's memory in its place.
     #[cfg(feature = "trace")]
     pub(crate) fn number(&self, local: &Local<'_, H, P>) -> Option<usize> {
-        let place = self.place.as_ref()?;
-        Some((ptr::from_ref(local.head).addr() - place.heads) / place.stride)
+        let memory = self.preallocated.as_ref()?;
+        Some((ptr::from_ref(local.head).addr() - memory.heads) / memory.stride)
     }
 
     /// Returns the memory of the thread that makes this hit; `None` if there is none, which is
@@ -256,7 +252,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         // Addresses of this target fit in `usize`.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
         // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and
-        // unmapped by `drop` only, or that of a place, see `in_place`; see `Zeroed`.
+        // unmapped by `drop` only, or memory of `in_memory`; see `Zeroed`.
         let (head, parts) = unsafe {
             (&*start.cast::<H>(), slice::from_raw_parts(start.add(self.parts_at).cast::<P>(), self.parts))
         };
@@ -266,9 +262,9 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     #[cold]
     fn map(&self, slot: &'static ThreadSlot, known: u64) -> Option<Local<'_, H, P>> {
         slot.identify();
-        let start = match &self.place {
+        let start = match &self.preallocated {
             _ if known == REFUSED => ptr::null_mut(),
-            Some(place) => place.take(),
+            Some(memory) => memory.take(),
             None => os::memory::zeroed(self.bytes()),
         };
         if start.is_null() {
@@ -296,7 +292,7 @@ impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
     fn drop(&mut self) {
         for slot in slots() {
             let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
-            if known > REFUSED && self.place.is_none() {
+            if known > REFUSED && self.preallocated.is_none() {
                 let start = usize::try_from(known).unwrap_or_default() - HEAD_AT;
                 // SAFETY: mapped here, with this length; only past hits of this consumer used it.
                 unsafe { os::memory::give_back(ptr::with_exposed_provenance_mut(start), self.bytes()) };
@@ -388,5 +384,31 @@ impl<H, P> Copy for Local<'_, H, P> {}
 impl<H, P> fmt::Debug for Local<'_, H, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("thread", &self.thread()).finish_non_exhaustive()
+    }
+}
+
+/// Memory for the heads and parts of a number of threads, which somebody else unmaps.
+#[derive(Debug)]
+pub(crate) struct ThreadMemory {
+    /// Address of the page in which the first head lies.
+    pub(crate) heads: usize,
+    /// Address of the first thread's parts, behind the heads.
+    #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "only traces have one"))]
+    pub(crate) parts: usize,
+    /// Bytes from one head to the next, and from the parts of one thread to those of the next.
+    pub(crate) stride: usize,
+    /// The number of threads for which there is memory.
+    pub(crate) count: usize,
+    /// The number of threads that have got some.
+    pub(crate) taken: AtomicUsize,
+}
+
+impl ThreadMemory {
+    /// Returns the next head; null if there is none.
+    fn take(&self) -> *mut u8 {
+        let next = |taken| (taken < self.count).then_some(taken + 1);
+        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let head = taken.map_or(0, |number| self.heads + number * self.stride);
+        ptr::with_exposed_provenance_mut(head)
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use super::mismatches::{Mismatches, Unfit};
-use crate::engine::calls::{Act, CallEffect, Selected};
+use crate::engine::calls::{CallEffect, HitAction, SelectedFunctions};
 use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
 use crate::engine::registry::{ProbeId, ProbeInfo};
@@ -91,7 +91,7 @@ pub(in super::super) fn fields(info: &ProbeInfo) -> Fields {
 
 impl Plan {
     pub(in super::super) fn of(probes: &ProbeSet, expressions: &Expressions<'_>) -> Result<Self, Error> {
-        let mut selected = Selected::of(probes);
+        let mut selected = SelectedFunctions::of(probes);
         // Their functions may become whole, if others can join.
         selected.incomplete.retain(|_| probes.room() != 0);
         selected.incomplete.sort_unstable();
@@ -114,9 +114,9 @@ impl Plan {
                 plan.set(info, HitRole::All, EvaluatedParts::default());
                 continue;
             }
-            match selected.acts.get(info.id().index()) {
-                Some(Act { function, step }) if *step != CallEffect::Nothing => {
-                    calls[*function as usize].push((info, *step));
+            match selected.actions.get(info.id().index()) {
+                Some(HitAction { function, effect }) if *effect != CallEffect::Nothing => {
+                    calls[*function as usize].push((info, *effect));
                 }
                 _ => plan.add_alone(info, expressions),
             }
@@ -178,8 +178,8 @@ impl Plan {
         call: &[(&ProbeInfo, CallEffect)],
         expressions: &Expressions<'_>,
     ) -> Result<(), Error> {
-        let fields_at = |steps: [CallEffect; 2]| {
-            let info = call.iter().find(|(_, step)| steps.contains(step));
+        let fields_at = |effects: [CallEffect; 2]| {
+            let info = call.iter().find(|(_, effect)| effects.contains(effect));
             info.map(|(info, _)| fields(info)).unwrap_or_default()
         };
         let Some((first, _)) = call.first() else { return Ok(()) };
@@ -220,8 +220,8 @@ impl Plan {
         is_of_one_hit: bool,
     ) {
         let mut program = Some(program);
-        for (info, step) in call {
-            let begins = matches!(step, CallEffect::Begin | CallEffect::Enter);
+        for (info, effect) in call {
+            let begins = matches!(effect, CallEffect::Begin | CallEffect::Enter);
             let mut place = EvaluatedParts::default();
             let role = match begins.then(|| program.take()).flatten() {
                 Some(program) if is_of_one_hit => {
@@ -265,9 +265,9 @@ impl Plan {
         let is_paired = needs_entry || self.needs_latency;
         self.is_paired |= is_paired;
         let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
-        for (info, step) in call {
+        for (info, effect) in call {
             let mut place = EvaluatedParts::default();
-            let role = match step {
+            let role = match effect {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
                     place.keys = !keys_at_exit;
                     HitRole::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }

@@ -25,7 +25,7 @@ use super::plan::MeasureMode;
 use super::stack::ThreadStack;
 use super::time::{Ticks, TimeSource};
 use crate::engine::by_probe::Appended;
-use crate::engine::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
+use crate::engine::calls::{AttachedFunctions, CallEffect, Function, LeftOut, PackedAction};
 use crate::engine::control::{ProbeSet, Switch};
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
@@ -53,14 +53,14 @@ impl Probes {
 
 /// Returns whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
-pub(super) fn begins(act: PackedAct) -> bool {
+pub(super) fn begins(act: PackedAction) -> bool {
     act.is_among(&[CallEffect::Begin, CallEffect::Enter, CallEffect::Resume])
 }
 
 /// Returns whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays
 /// off, as points do.
 #[inline(always)]
-pub(super) fn is_of_call(act: PackedAct) -> bool {
+pub(super) fn is_of_call(act: PackedAction) -> bool {
     !act.is_among(&[CallEffect::Nothing, CallEffect::Cancel])
 }
 
@@ -88,7 +88,7 @@ impl Window {
 
 /// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
-    known: Known,
+    known: AttachedFunctions,
     /// Indexed by function. The number changes with the function's mode.
     pub(super) modes: Appended<AtomicU32>,
     /// Indexed by function: when its mode last began or ceased to be `Timed`.
@@ -103,19 +103,19 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub(super) fn new(probes: &ProbeSet, time: TimeSource) -> Result<Self, Error> {
-        let sampler = Self::of(Known::new(probes), time)?;
+        let sampler = Self::of(AttachedFunctions::new(probes), time)?;
         sampler.add(probes.ids());
         Ok(sampler)
     }
 
     /// Creates a sampler of a single function, with the entry as probe 0 and the exit as probe 1.
     pub(super) fn rehearsed(time: TimeSource) -> Result<Self, Error> {
-        let sampler = Self::of(Known::rehearsed(), time)?;
+        let sampler = Self::of(AttachedFunctions::rehearsed(), time)?;
         sampler.add(&[]);
         Ok(sampler)
     }
 
-    fn of(known: Known, time: TimeSource) -> Result<Self, Error> {
+    fn of(known: AttachedFunctions, time: TimeSource) -> Result<Self, Error> {
         let room = known.room();
         let (window, memory) = (Window::default(), PerThread::new(room)?);
         let (modes, since) = (Appended::new(Vec::new(), room), Appended::new(Vec::new(), room));
@@ -135,7 +135,7 @@ impl Sampler {
         let more = self.known.functions.len() - first;
         let mut probes = vec![Probes { added, ..Probes::default() }; more];
         for id in ids {
-            let act = self.known.act(*id);
+            let act = self.known.action(*id);
             if is_of_call(act) {
                 probes[act.function() as usize - first].add(*id, begins(act));
             }
@@ -206,8 +206,8 @@ impl Sampler {
 
     /// Returns the effect of a probe's hits on calls.
     #[inline(always)]
-    pub(super) fn act(&self, probe: ProbeId) -> PackedAct {
-        self.known.act(probe)
+    pub(super) fn act(&self, probe: ProbeId) -> PackedAction {
+        self.known.action(probe)
     }
 
     /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time

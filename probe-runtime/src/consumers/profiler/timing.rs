@@ -10,7 +10,7 @@ use super::part::FunctionSums;
 use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
 use super::time::{Counter, Ticks};
-use crate::engine::calls::{self, CallEffect, PackedAct, add_single_writer};
+use crate::engine::calls::{self, CallEffect, PackedAction, add_single_writer};
 use crate::engine::dispatch::Event;
 use crate::engine::per_thread::Local;
 use probe_core::pairing::{CallKind, Place};
@@ -64,7 +64,7 @@ impl Sampler {
 
     /// Returns what a hit tells of its call.
     #[inline(always)]
-    fn call(&self, event: &Event<'_>, act: PackedAct) -> Option<SampledCall> {
+    fn call(&self, event: &Event<'_>, act: PackedAction) -> Option<SampledCall> {
         let function = act.function() as usize;
         let mode = self.modes.get(function)?.load(Acquire);
         let (key, place) = (self.key(mode, event.generation()), calls::place(event, act.function()));
@@ -77,7 +77,7 @@ impl Sampler {
     fn sample_on<const PLAIN: bool>(
         &self,
         local: Local<'_, ThreadStack, FunctionSums>,
-        act: PackedAct,
+        act: PackedAction,
         call: SampledCall,
         time: impl Ticks,
     ) -> Option<Timed> {

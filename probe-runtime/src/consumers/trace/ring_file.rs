@@ -38,7 +38,7 @@ use crate::engine::error::Error;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
 use crate::engine::os::masked::{Masked, unsignalled};
-use crate::engine::per_thread::{PerThread, Place};
+use crate::engine::per_thread::{PerThread, ThreadMemory};
 use crate::report::file::replace;
 
 pub(super) struct RingFile {
@@ -154,7 +154,7 @@ impl RingFile {
     /// Returns the rings, of so many words each. They are dropped before the file.
     pub(super) fn rings(&self, words: usize) -> Result<PerThread<Head, AtomicU64>, Error> {
         assert!(words * 8 <= self.stride, "it was made for them");
-        let place = Place {
+        let memory = ThreadMemory {
             heads: self.memory.private_start() + mapped::page(),
             parts: self.memory.shared_start() + self.bytes(),
             stride: self.stride,
@@ -163,7 +163,7 @@ impl RingFile {
         };
         // SAFETY: a new file's memory is zeroed, and so are heads. There is room for `count` of
         // both: a head fits in half of a page, and a page is the least stride.
-        unsafe { PerThread::in_place(words, place) }
+        unsafe { PerThread::in_memory(words, memory) }
     }
 
     /// Makes sure that there is memory for the rings of this process, before it counts a hit.

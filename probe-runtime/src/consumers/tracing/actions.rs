@@ -14,7 +14,7 @@ use tracing_core::field::{Field, FieldSet};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Kind as SiteKind, Level, LevelFilter, Metadata};
 
-use crate::engine::calls::{CallEffect, Selected};
+use crate::engine::calls::{CallEffect, SelectedFunctions};
 use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::FUTURE;
 use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
@@ -39,14 +39,14 @@ const MESSAGE: &str = "message";
 
 /// Returns the action of each probe, and the probes of functions that lack others.
 pub(super) fn actions(probes: &ProbeSet, level: Level) -> (Vec<(ProbeId, SpanAction)>, Vec<ProbeId>) {
-    let selected = Selected::of(probes);
+    let selected = SelectedFunctions::of(probes);
     let probes = probes.probes();
     let mut functions: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
     let mut actions = Vec::with_capacity(probes.len());
     for probe in &probes {
-        match selected.acts.get(probe.id().index()) {
-            Some(act) if act.step != CallEffect::Nothing => {
-                functions[act.function as usize].push((probe, act.step));
+        match selected.actions.get(probe.id().index()) {
+            Some(action) if action.effect != CallEffect::Nothing => {
+                functions[action.function as usize].push((probe, action.effect));
             }
             _ => actions.push((probe.id(), event(probe, level))),
         }

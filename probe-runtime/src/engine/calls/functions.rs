@@ -1,11 +1,14 @@
-//! Groups the probes of a selection by function, and decides the effect of each probe's hits.
+//! Groups the probes of a selection by function, and decides the effect of each probe's hits; and
+//! the functions of an attachment: those that it began with, and those that have joined.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::control::ProbeSet;
+use crate::engine::by_probe::{Appended, Numbers, numbers};
+use crate::engine::control::{Held, ProbeSet};
 use crate::engine::dispatch::FUTURE;
+use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use probe_core::abi::{Definition, Kind};
 
@@ -142,35 +145,35 @@ pub(crate) enum CallEffect {
     Cancel,
 }
 
-/// A step and its function.
+/// The effect of a hit, and the function of the call that it is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Act {
+pub(crate) struct HitAction {
     pub(crate) function: u32,
-    pub(crate) step: CallEffect,
+    pub(crate) effect: CallEffect,
 }
 
-impl Act {
-    pub(crate) const NOTHING: Self = Self { function: 0, step: CallEffect::Nothing };
+impl HitAction {
+    pub(crate) const NOTHING: Self = Self { function: 0, effect: CallEffect::Nothing };
 }
 
 /// The functions of a selection and the effects of its probes.
 #[derive(Default)]
-pub(crate) struct Selected {
+pub(crate) struct SelectedFunctions {
     pub(crate) functions: Vec<Function>,
     pub(crate) left_out: Vec<LeftOut>,
     /// The probes of these.
     pub(crate) incomplete: Vec<ProbeId>,
     /// Indexed by the probes' numbers.
-    pub(crate) acts: Vec<Act>,
+    pub(crate) actions: Vec<HitAction>,
 }
 
-impl Selected {
+impl SelectedFunctions {
     /// Returns a function that no consumer sees, with the probes 0 and 1 as its entry and exit.
     #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
-        let acts = [CallEffect::Begin, CallEffect::End].map(|step| Act { function: 0, step });
-        Self { functions: vec![function], acts: acts.into(), ..Self::default() }
+        let actions = [CallEffect::Begin, CallEffect::End].map(|effect| HitAction { function: 0, effect });
+        Self { functions: vec![function], actions: actions.into(), ..Self::default() }
     }
 
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
@@ -189,7 +192,7 @@ impl Selected {
         // The probes of most functions are adjacent, so sorting their groups halves the work.
         let mut in_order: Vec<_> = all.chunk_by(|a, b| a.compare(b).is_eq()).collect();
         crate::engine::order::sort_by(&mut in_order, |a, b| a[0].compare(&b[0]));
-        let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
+        let mut selected = Self { actions: vec![HitAction::NOTHING; numbers], ..Self::default() };
         for groups in in_order.chunk_by(|a, b| a[0].compare(&b[0]).is_eq()) {
             let (first, probes) = (&groups[0][0], groups.iter().copied().flatten());
             let is_future = probes.clone().any(SortedProbe::is_of_future);
@@ -213,8 +216,8 @@ impl Selected {
     fn add<'a>(&mut self, function: Function, probes: impl Iterator<Item = &'a SortedProbe<'a>>) {
         let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
         for probe in probes {
-            let step = step(probe.kind, function.is_future);
-            self.acts[probe.id.index()] = Act { function: number, step };
+            let effect = effect(probe.kind, function.is_future);
+            self.actions[probe.id.index()] = HitAction { function: number, effect };
         }
         self.functions.push(function);
     }
@@ -223,8 +226,8 @@ impl Selected {
 /// Returns the numbers of functions, each once and in their order, without those of probes that are
 /// of no call.
 #[cfg(any(feature = "latency", feature = "profiler"))]
-pub(super) fn in_order(acts: impl Iterator<Item = (u32, CallEffect)>) -> Vec<usize> {
-    let of_call = acts.filter(|(_, step)| *step != CallEffect::Nothing);
+pub(super) fn in_order(actions: impl Iterator<Item = (u32, CallEffect)>) -> Vec<usize> {
+    let of_call = actions.filter(|(_, effect)| *effect != CallEffect::Nothing);
     let mut functions: Vec<_> = of_call.map(|(function, _)| function as usize).collect();
     functions.sort_unstable();
     functions.dedup();
@@ -268,7 +271,7 @@ fn needed(is_future: bool) -> &'static [Kind] {
     }
 }
 
-fn step(kind: Kind, is_future: bool) -> CallEffect {
+fn effect(kind: Kind, is_future: bool) -> CallEffect {
     match (kind, is_future) {
         (Kind::Entry, false) => CallEffect::Begin,
         (Kind::Exit, false) => CallEffect::End,
@@ -278,5 +281,153 @@ fn step(kind: Kind, is_future: bool) -> CallEffect {
         (Kind::Resume, _) => CallEffect::Resume,
         (Kind::Drop, _) => CallEffect::Cancel,
         _ => CallEffect::Nothing,
+    }
+}
+
+/// The functions, and the effects of their probes.
+pub(crate) struct AttachedFunctions {
+    pub(crate) functions: Appended<Function>,
+    /// By probe, see [`PackedAction`].
+    actions: Numbers,
+    incomplete: Held<Incomplete>,
+}
+
+/// The functions of which some probes are missing so far.
+struct Incomplete {
+    probes: Vec<ProbeId>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Bits of an effect's number.
+const BITS: u32 = 3;
+
+/// An action as an integer, which is 0 if the action is nothing. Hits compare it as it is: a
+/// `match` that makes it an effect again becomes a jump through a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedAction(u32);
+
+impl PackedAction {
+    fn new(action: HitAction) -> Self {
+        Self(action.function << BITS | action.effect as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn function(self) -> u32 {
+        self.0 >> BITS
+    }
+
+    #[inline(always)]
+    pub(crate) fn is(self, effect: CallEffect) -> bool {
+        self.0 & ((1 << BITS) - 1) == effect as u32
+    }
+
+    /// Returns whether it is one of these.
+    #[inline(always)]
+    #[cfg(feature = "profiler")]
+    pub(crate) fn is_among(self, effects: &[CallEffect]) -> bool {
+        let set = effects.iter().fold(0_u32, |set, effect| set | 1 << *effect as u32);
+        set >> (self.0 & ((1 << BITS) - 1)) & 1 != 0
+    }
+
+    pub(super) fn effect(self) -> CallEffect {
+        match self.0 & ((1 << BITS) - 1) {
+            1 => CallEffect::Begin,
+            2 => CallEffect::End,
+            3 => CallEffect::Enter,
+            4 => CallEffect::Resume,
+            5 => CallEffect::Suspend,
+            6 => CallEffect::Finish,
+            7 => CallEffect::Cancel,
+            _ => CallEffect::Nothing,
+        }
+    }
+}
+
+impl AttachedFunctions {
+    pub(crate) fn new(probes: &ProbeSet) -> Self {
+        Self::of(SelectedFunctions::of(probes), probes.room().div_ceil(2), numbers(probes))
+    }
+
+    /// Creates those of a single function, with the probes 0 and 1 as its entry and exit.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn rehearsed() -> Self {
+        Self::of(SelectedFunctions::rehearsed(), 0, 2)
+    }
+
+    fn of(selected: SelectedFunctions, room: usize, numbers: usize) -> Self {
+        let SelectedFunctions { functions, left_out, incomplete, actions } = selected;
+        let known = Self {
+            functions: Appended::new(functions, room),
+            actions: Numbers::new(numbers),
+            incomplete: Held::new(Incomplete { probes: incomplete, left_out }),
+        };
+        known.set(&actions, 0);
+        known
+    }
+
+    /// Returns the number of functions that there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.functions.len() + self.functions.room()
+    }
+
+    #[inline(always)]
+    pub(crate) fn action(&self, id: ProbeId) -> PackedAction {
+        PackedAction(self.actions.get(id))
+    }
+
+    /// Returns the numbers of the functions that have any of these probes, in their order.
+    #[cfg(any(feature = "latency", feature = "profiler"))]
+    pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
+        let actions = probes.iter().map(|probe| self.action(*probe));
+        in_order(actions.map(|action| (action.function(), action.effect())))
+    }
+
+    /// Adds the functions of which these are the last probes. Returns all of their probes.
+    pub(crate) fn join(&self, probes: &ProbeSet) -> Result<ProbeSet, Error> {
+        let waiting = self.incomplete.get();
+        let is_new = |id: &ProbeId| self.actions.get(*id) == 0;
+        let set = probes.only(&is_new).with(&waiting.probes);
+        let joined = SelectedFunctions::of(&set);
+        let first = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
+        let has_numbers = set.ids().iter().all(|id| self.actions.has(*id));
+        if !has_numbers || joined.functions.len() > self.functions.room() {
+            let problem = format!("there is room for {} functions; attach anew", self.room());
+            return Err(Error::Consumer(problem.into()));
+        }
+        self.functions.add(joined.functions);
+        self.set(&joined.actions, first);
+        self.incomplete.set(Incomplete { probes: joined.incomplete, left_out: joined.left_out });
+        Ok(set.only(&|id| self.actions.get(*id) != 0))
+    }
+
+    /// Returns the functions of which some probes are missing.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.incomplete.get().left_out.clone()
+    }
+
+    fn set(&self, actions: &[HitAction], first: u32) {
+        let marks_calls = |(_, action): &(usize, &HitAction)| action.effect != CallEffect::Nothing;
+        for (at, action) in actions.iter().enumerate().filter(marks_calls) {
+            self.actions.set(
+                ProbeId::new(at),
+                PackedAction::new(HitAction { function: first + action.function, ..*action }).0,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_are_packed() {
+        for number in 0..8 {
+            let action = PackedAction(5 << BITS | number);
+            let effect = action.effect();
+            assert_eq!((action.function(), effect as u32, action.is(effect)), (5, number, true));
+            assert_eq!(PackedAction::new(HitAction { function: 5, effect }).0, action.0);
+        }
+        assert!(PackedAction::new(HitAction::NOTHING).0 == 0 && PackedAction(0).is(CallEffect::Nothing));
     }
 }

@@ -29,7 +29,7 @@ const TRIES: usize = 32;
 /// Identifies a future. Its address alone does not: another function's future, or a later one, may
 /// have the same address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Which {
+pub(super) struct FutureKey {
     pub(super) future: usize,
     pub(super) function: u32,
     pub(super) generation: u32,
@@ -65,13 +65,13 @@ impl<const N: usize> Futures<N> {
         (0..TRIES).map(move |at| &self.pending[(hash + at) % PENDING])
     }
 
-    pub(super) fn find(&self, which: Which) -> Option<&PendingFuture<N>> {
+    pub(super) fn find(&self, which: FutureKey) -> Option<&PendingFuture<N>> {
         self.places(which.future).find(|pending| pending.is(which))
     }
 
     /// Adds a future that is entered. Calls `dropped` with the function of a future whose place is
     /// taken because its end was missed.
-    pub(super) fn enter(&self, which: Which, now: [u64; N], mut dropped: impl FnMut(u32)) {
+    pub(super) fn enter(&self, which: FutureKey, now: [u64; N], mut dropped: impl FnMut(u32)) {
         let is_gone = |pending: &&PendingFuture<N>| {
             let future = pending.future.load(Acquire);
             let same = future == which.future && pending.function.load(Relaxed) == which.function;
@@ -100,7 +100,7 @@ impl<const N: usize> Futures<N> {
 }
 
 impl<const N: usize> PendingFuture<N> {
-    fn is(&self, which: Which) -> bool {
+    fn is(&self, which: FutureKey) -> bool {
         self.future.load(Acquire) == which.future
             && self.function.load(Relaxed) == which.function
             && self.generation.load(Relaxed) == which.generation

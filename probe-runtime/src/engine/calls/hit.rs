@@ -1,11 +1,11 @@
 //! Pairs hits to calls.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{CallEffect, Function, LeftOut};
-use super::futures::Which;
-use super::known::{Known, PackedAct};
+use super::functions::{AttachedFunctions, CallEffect, Function, LeftOut, PackedAction};
+use super::futures::FutureKey;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Taken, Thread, ThreadData};
 use crate::engine::control::ProbeSet;
@@ -83,7 +83,7 @@ use probe_core::pairing::{CallKind, Place};
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {
-    known: Known,
+    known: AttachedFunctions,
     memory: CallMemory<N, M>,
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
@@ -97,7 +97,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// # Errors
     /// [`Error::OutOfCounters`] if there are no counters left.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
-        let known = Known::new(probes);
+        let known = AttachedFunctions::new(probes);
         let memory = PerThread::new(known.room())?;
         Ok(Self {
             known,
@@ -189,21 +189,21 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
-        let act = self.known.act(event.probe());
-        let function = act.function();
+        let action = self.known.action(event.probe());
+        let function = action.function();
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
-        if act.is(CallEffect::Begin) {
+        if action.is(CallEffect::Begin) {
             if self.begin_quickly(event, meter, function, |own| meter.read(own)).is_none() {
                 self.begin(event, meter, function);
             }
-        } else if act.is(CallEffect::End) {
+        } else if action.is(CallEffect::End) {
             let now = meter.read_inline();
             if self.end_quickly(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
-        } else if !act.is(CallEffect::Nothing) {
-            self.hit_of_future(event, meter, act);
+        } else if !action.is(CallEffect::Nothing) {
+            self.hit_of_future(event, meter, action);
         }
     }
 
@@ -212,14 +212,14 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     #[cfg(any(feature = "latency", feature = "call-tree"))]
     #[inline(always)]
     pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
-        let act = self.known.act(event.probe());
-        if act.is(CallEffect::Begin) {
+        let action = self.known.action(event.probe());
+        if action.is(CallEffect::Begin) {
             let read = |_| meter.read_inline().unwrap_or([0; N]);
-            self.begin_quickly(event, meter, act.function(), read).is_some()
-        } else if act.is(CallEffect::End) {
-            self.end_quickly(event, meter, act.function(), meter.read_inline()).is_some()
+            self.begin_quickly(event, meter, action.function(), read).is_some()
+        } else if action.is(CallEffect::End) {
+            self.end_quickly(event, meter, action.function(), meter.read_inline()).is_some()
         } else {
-            act.is(CallEffect::Nothing)
+            action.is(CallEffect::Nothing)
         }
     }
 
@@ -291,15 +291,15 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     #[inline(never)]
-    fn hit_of_future(&self, event: &Event<'_>, meter: &M, act: PackedAct) {
-        let (function, step) = (act.function(), act.step());
+    fn hit_of_future(&self, event: &Event<'_>, meter: &M, action: PackedAction) {
+        let (function, step) = (action.function(), action.effect());
         let now = meter.read_inline();
         let begins = matches!(step, CallEffect::Enter | CallEffect::Resume);
         let Some(future) = event.future() else { return };
         let poll = Place { kind: CallKind::Poll(future as u64), ..place(event, function) };
         let Some(thread) = self.thread(event, poll, begins) else { return };
         let now = now.unwrap_or_else(|| meter.read(thread.own()));
-        let which = Which { future, function, generation: event.generation() };
+        let which = FutureKey { future, function, generation: event.generation() };
         match step {
             CallEffect::Enter => {
                 let dropped = |function| thread.without_exit(function);
@@ -416,5 +416,108 @@ fn stack_pointer(event: &Event<'_>) -> u64 {
 impl<const N: usize, M: Meter<N>> fmt::Debug for Calls<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calls").field("functions", &self.functions().len()).finish_non_exhaustive()
+    }
+}
+
+/// The [`Calls`] of a consumer, created when it is attached. A [`Meter`] that holds this can be a
+/// consumer.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::calls::{CallEnd, Meter, LazyCalls, add_single_writer};
+/// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
+///
+/// /// Counts calls that have ended.
+/// struct EndedCalls(LazyCalls<0, Self>);
+///
+/// impl Meter<0> for EndedCalls {
+///     type Head = ();
+///     type Part = AtomicU64;
+///
+///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 0] {
+///         []
+///     }
+///
+///     fn end(&self, ended: &CallEnd<'_, 0, (), AtomicU64>) {
+///         add_single_writer(ended.part, 1);
+///     }
+/// }
+///
+/// impl Consumer for EndedCalls {
+///     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+///         self.0.prepare(probes)
+///     }
+///
+///     fn hit(&self, event: &Event<'_>) {
+///         self.0.hit(event, self);
+///     }
+/// }
+///
+/// #[probe]
+/// fn finish() {}
+///
+/// let ended = select("**::finish")?.attach(EndedCalls(LazyCalls::new()))?;
+/// finish();
+/// let calls = ended.0.get().unwrap();
+/// assert_eq!(calls.parts(0).map(|part| part.load(Relaxed)).sum::<u64>(), 1);
+/// # Ok::<(), Error>(())
+/// ```
+pub struct LazyCalls<const N: usize, M: Meter<N>>(OnceLock<Calls<N, M>>);
+
+impl<const N: usize, M: Meter<N>> LazyCalls<N, M> {
+    /// Creates it without calls.
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// Creates the calls of these probes. Call this in
+    /// [`Consumer::prepare`](crate::Consumer::prepare), which runs once.
+    ///
+    /// # Errors
+    /// See [`Calls::new`].
+    pub fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let _ = self.0.set(Calls::new(probes)?);
+        Ok(())
+    }
+
+    /// Adds the functions of probes that have joined. Call this in
+    /// [`Consumer::join`](crate::Consumer::join).
+    ///
+    /// # Errors
+    /// See [`Calls::join`].
+    pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.0.get().map_or(Ok(()), |calls| calls.join(probes))
+    }
+
+    /// Returns the calls; `None` before they were [prepared](Self::prepare).
+    pub fn get(&self) -> Option<&Calls<N, M>> {
+        self.0.get()
+    }
+
+    /// Passes a hit to [`Calls::hit`]. Call this in [`Consumer::hit`](crate::Consumer::hit).
+    #[inline(always)]
+    pub fn hit(&self, event: &Event<'_>, meter: &M) {
+        if let Some(calls) = self.0.get() {
+            calls.hit(event, meter);
+        }
+    }
+
+    /// Passes a hit to [`Calls::hit_quickly`].
+    #[cfg(any(feature = "latency", feature = "call-tree"))]
+    #[inline(always)]
+    pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
+        self.0.get().is_some_and(|calls| calls.hit_quickly(event, meter))
+    }
+}
+
+impl<const N: usize, M: Meter<N>> Default for LazyCalls<N, M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize, M: Meter<N>> fmt::Debug for LazyCalls<N, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
 }

@@ -41,8 +41,6 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
-mod known;
-mod lazy;
 mod meter;
 mod thread;
 
@@ -51,12 +49,11 @@ pub use frames::add_single_writer;
 pub(crate) use frames::{BASE, key, place_of, surely_fits};
 #[cfg(any(feature = "profiler", feature = "tracing"))]
 pub(crate) use frames::{PASSED_BY, goes_on_after};
-pub(crate) use functions::{Act, CallEffect, Selected};
+#[cfg(feature = "profiler")]
+pub(crate) use functions::{AttachedFunctions, PackedAction};
+pub(crate) use functions::{CallEffect, HitAction, SelectedFunctions};
 pub use functions::{Function, LeftOut};
-pub use hit::Calls;
 #[cfg(any(feature = "profiler", feature = "tracing"))]
 pub(crate) use hit::place;
-#[cfg(feature = "profiler")]
-pub(crate) use known::{Known, PackedAct};
-pub use lazy::LazyCalls;
+pub use hit::{Calls, LazyCalls};
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

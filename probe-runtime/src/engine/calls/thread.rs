@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::frames::{Frame, Frames, add_single_writer};
-use super::futures::{Futures, PendingFuture, Which};
+use super::futures::{FutureKey, Futures, PendingFuture};
 use super::meter::{CallEnd, CompletedCall, Meter, difference};
 use crate::engine::per_thread::{Local, PerThread, Zeroed};
 use probe_core::pairing::Place;
@@ -192,7 +192,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     }
 
     /// Finds the entry of a future: in the table of this thread, else in those of the others.
-    pub(super) fn pending(self, which: Which) -> Option<&'a PendingFuture<N>> {
+    pub(super) fn pending(self, which: FutureKey) -> Option<&'a PendingFuture<N>> {
         let own = self.head().futures.find(which);
         own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(which)))
     }
