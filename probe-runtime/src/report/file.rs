@@ -1,4 +1,8 @@
 //! Replacing a file as a whole: a reader sees the old content or the new one.
+//!
+//! A report that is written step by step is [`Staged`]. Life cycle: the first write creates a file
+//! beside its own ▸ [`Staged::finish`] renames it over the path when it is the report's turn, or
+//! dropping removes it. The report for a stream stays in memory until then.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -35,7 +39,7 @@ pub(crate) fn replace<T>(path: &Path, make: impl FnMut(&Path) -> io::Result<T>) 
 }
 
 /// Creates the path's parent folders, and a file beside it that is to be renamed over it.
-pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, GuardedFile)> {
+fn begin(path: &Path) -> io::Result<(PathBuf, GuardedFile)> {
     create_folders(path)?;
     new_beside(path, create)
 }
@@ -95,6 +99,75 @@ fn new_beside<T>(path: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> i
 fn beside(path: &Path, since: Duration, count: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}-{:x}-{count}.part", process::id(), since.as_nanos()))
+}
+
+/// A report on its way to its path.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) path: PathBuf,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Nothing was written: the path stays as it is.
+    Nothing,
+    Beside(PathBuf, GuardedFile),
+    Stream(Vec<u8>),
+}
+
+impl Staged {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let content = if is_stream(&path) { Content::Stream(Vec::new()) } else { Content::Nothing };
+        Self { path, content }
+    }
+
+    /// Waits until the disk has it: a full disk must show up before the old file is replaced.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match &mut self.content {
+            Content::Beside(_, file) => file.sync(),
+            Content::Nothing | Content::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Puts the report in its place.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match &self.content {
+            Content::Nothing => Ok(()),
+            Content::Stream(content) => os::stream::open(&self.path)?.write_all(content),
+            Content::Beside(beside, _) => {
+                fs::rename(beside, &self.path)?;
+                self.content = Content::Nothing;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for Staged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if matches!(self.content, Content::Nothing) {
+            let (beside, file) = begin(&self.path)?;
+            self.content = Content::Beside(beside, file);
+        }
+        match &mut self.content {
+            Content::Beside(_, file) => file.write(bytes),
+            Content::Stream(content) => content.write(bytes),
+            Content::Nothing => Ok(0),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Content::Beside(beside, _) = &self.content {
+            let _ = fs::remove_file(beside);
+        }
+    }
 }
 
 #[cfg(all(test, unix, not(miri)))]
@@ -180,5 +253,28 @@ mod tests {
         use std::os::unix::fs::FileTypeExt;
         write(Path::new("/dev/null"), "text").unwrap();
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_report_replaces_its_file_when_it_is_finished_and_not_before() {
+        let folder = std::env::temp_dir().join(format!("probes-{}-staged", process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let path = folder.join("new/a.pftrace");
+        let write = |text: &[u8]| {
+            let mut staged = Staged::new(path.clone());
+            staged.write_all(text).unwrap();
+            staged.sync().unwrap();
+            staged
+        };
+        write(b"one").finish().unwrap();
+        let two = write(b"two");
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        // A report with nothing in it, and one that is left out, change nothing.
+        Staged::new(path.clone()).finish().unwrap();
+        drop(write(b"three"));
+        two.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.join("new")).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

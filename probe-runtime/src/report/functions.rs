@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::csv::Csv;
-use super::row::{Cell, Row};
+use super::{Cell, Csv, Row};
 use crate::engine::calls::Function;
 
 /// `functions!(Report, Row, "measured", "calls that were lost")`: makes a list of functions of the

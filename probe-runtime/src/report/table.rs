@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::mem;
 
-use super::fit::{beginning, names};
+use super::names::{beginning, names};
 
 /// Spaces between two columns.
 const GAP: usize = 2;

@@ -1,16 +1,8 @@
 //! A snapshot: families of series, each with its labels and its value. Pure.
 
-mod family;
-mod histogram;
-mod value;
-
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-pub use family::{Family, Series};
-use histogram::BOUNDS;
-pub use histogram::Histogram;
-pub use value::{MetricKind, MetricValue};
 
 /// All measurements at one moment; from [`Exporter::collect`](super::Exporter::collect).
 ///
@@ -146,6 +138,265 @@ impl Metrics {
                 Err(at) => self.families.insert(at, before.clone()),
             }
         }
+    }
+}
+
+/// The series with one name. All of them are of one kind.
+///
+/// ```
+/// use probe_runtime::metrics::{MetricKind, Metrics};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// metrics.count("requests_total", "Requests.", &[("method", "PUT")], 2);
+/// let family = metrics.families().next().unwrap();
+/// assert_eq!((family.name(), family.help()), ("requests_total", "Requests."));
+/// assert_eq!((family.kind(), family.series().count()), (MetricKind::Counter, 2));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Family {
+    name: String,
+    help: String,
+    kind: MetricKind,
+    series: BTreeMap<Labels, MetricValue>,
+}
+
+/// Names and values, in the order in which they were given.
+type Labels = Vec<(&'static str, String)>;
+
+/// One series of a family.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, MetricValue};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// let series = metrics.families().next().unwrap().series().next().unwrap();
+/// assert_eq!(series.labels, [("method", "GET".to_owned())]);
+/// assert_eq!(*series.value, MetricValue::Count(7));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Series<'a> {
+    /// The labels: names and values.
+    pub labels: &'a [(&'static str, String)],
+    /// The value.
+    pub value: &'a MetricValue,
+}
+
+impl Family {
+    fn new(name: &str, help: &str, kind: MetricKind) -> Self {
+        Self { name: name.to_owned(), help: help.to_owned(), kind, series: BTreeMap::new() }
+    }
+
+    /// Returns the name as Prometheus spells it: counters end in `_total`, and times name their
+    /// unit, `_seconds`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns a description of the family, for people.
+    pub fn help(&self) -> &str {
+        &self.help
+    }
+
+    /// Returns the kind of its values.
+    pub fn kind(&self) -> MetricKind {
+        self.kind
+    }
+
+    /// Iterates over the series, by their labels.
+    pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
+        self.series.iter().map(|(labels, value)| Series { labels, value })
+    }
+
+    /// Adds a series. Series with the same labels become one, the sum.
+    fn put(&mut self, labels: Labels, value: MetricValue) {
+        match self.series.get_mut(&labels) {
+            Some(known) => known.add(&value),
+            None => {
+                self.series.insert(labels, value);
+            }
+        }
+    }
+
+    /// Adds the series of another family of the same name. A family of another kind is ignored.
+    fn add(&mut self, other: Self) {
+        if self.kind == other.kind {
+            other.series.into_iter().for_each(|(labels, value)| self.put(labels, value));
+        }
+    }
+
+    /// Keeps each number that only grows from falling below its former value, and brings back
+    /// series that have disappeared. If the family was of another kind before, it stays as it was.
+    fn raise(&mut self, before: &Self) {
+        if self.kind != before.kind {
+            self.clone_from(before);
+            return;
+        }
+        for (labels, before) in &before.series {
+            match self.series.get_mut(labels) {
+                Some(now) => now.raise(before),
+                None => self.put(labels.clone(), before.clone()),
+            }
+        }
+    }
+}
+
+/// The kind of a family's values.
+///
+/// ```
+/// use probe_runtime::metrics::{MetricKind, Metrics};
+/// let mut metrics = Metrics::default();
+/// metrics.gauge("queue_length", "Requests that wait.", &[], 3.0);
+/// assert_eq!(metrics.families().next().unwrap().kind(), MetricKind::Gauge);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetricKind {
+    /// A number that only grows.
+    Counter,
+    /// A number that goes up and down.
+    Gauge,
+    /// Calls grouped by their time.
+    Histogram,
+}
+
+/// The value of a series.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, MetricValue};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[], 7);
+/// for series in metrics.families().flat_map(|family| family.series()) {
+///     match series.value {
+///         MetricValue::Count(count) => assert_eq!(*count, 7),
+///         MetricValue::Nanoseconds(time) => println!("{time} ns"),
+///         MetricValue::Gauge(value) => println!("{value} now"),
+///         MetricValue::Histogram(histogram) => println!("{} calls", histogram.calls()),
+///         _ => (),
+///     }
+/// }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum MetricValue {
+    /// A number of events so far.
+    Count(u64),
+    /// A time that only grows, in nanoseconds. Collectors get seconds.
+    Nanoseconds(u64),
+    /// The present number.
+    Gauge(f64),
+    /// Calls grouped by their time.
+    Histogram(Histogram),
+}
+
+impl MetricValue {
+    fn kind(&self) -> MetricKind {
+        match self {
+            Self::Count(_) | Self::Nanoseconds(_) => MetricKind::Counter,
+            Self::Gauge(_) => MetricKind::Gauge,
+            Self::Histogram(_) => MetricKind::Histogram,
+        }
+    }
+
+    /// Adds the value of another series with the same labels. Values of another kind are ignored.
+    fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Count(a), Self::Count(b)) | (Self::Nanoseconds(a), Self::Nanoseconds(b)) => *a += b,
+            (Self::Gauge(a), Self::Gauge(b)) => *a += b,
+            (Self::Histogram(a), Self::Histogram(b)) => a.add(b),
+            _ => (),
+        }
+    }
+
+    /// Keeps a value that only grows from falling below its former value. Gauges stay as they are.
+    fn raise(&mut self, before: &Self) {
+        match (self, before) {
+            (Self::Count(now), Self::Count(before)) | (Self::Nanoseconds(now), Self::Nanoseconds(before)) => {
+                *now = (*now).max(*before);
+            }
+            (Self::Histogram(now), Self::Histogram(before)) => now.raise(before),
+            _ => (),
+        }
+    }
+}
+
+/// Calls grouped by their time: the number of calls below each of some bounds.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, MetricValue};
+/// let mut metrics = Metrics::default();
+/// // Two calls of 800 ns, and one of 20 s.
+/// metrics.histogram("query_seconds", "Queries.", &[], 20_000_001_600, &[(800, 2), (20_000_000_000, 1)]);
+/// let series = metrics.families().next().unwrap().series().next().unwrap();
+/// let MetricValue::Histogram(histogram) = series.value else { panic!("{series:?}") };
+/// assert_eq!(histogram.cumulative().next(), Some((1_000, 2))); // two took at most 1 µs
+/// assert_eq!(histogram.cumulative().last(), Some((10_000_000_000, 2)));
+/// assert_eq!((histogram.calls(), histogram.sum()), (3, 20_000_001_600));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    bounds: Arc<[u64]>,
+    cumulative: Vec<u64>,
+    calls: u64,
+    sum: u64,
+}
+
+/// 1, 2.5 and 5 of each decade from a microsecond to ten seconds, in nanoseconds.
+const BOUNDS: [u64; 22] = [
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 25_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000, 1_000_000_000, 2_500_000_000,
+    5_000_000_000, 10_000_000_000,
+];
+
+impl Histogram {
+    /// Creates a histogram. `times` are times in nanoseconds, each with its number of calls, in any
+    /// order.
+    fn new(bounds: Arc<[u64]>, sum: u64, times: &[(u64, u64)]) -> Self {
+        let mut cumulative = vec![0; bounds.len()];
+        let mut calls = 0;
+        for (time, of_it) in times {
+            calls += of_it;
+            // The first bound that is not below the time. A time above the last bound counts only
+            // in `calls`.
+            if let Some(count) = cumulative.get_mut(bounds.partition_point(|bound| bound < time)) {
+                *count += of_it;
+            }
+        }
+        let mut below = 0;
+        for count in &mut cumulative {
+            below += *count;
+            *count = below;
+        }
+        Self { bounds, cumulative, calls, sum }
+    }
+
+    /// Adds the calls of another histogram, with the same bounds.
+    fn add(&mut self, other: &Self) {
+        self.cumulative.iter_mut().zip(&other.cumulative).for_each(|(a, b)| *a += b);
+        self.calls += other.calls;
+        self.sum += other.sum;
+    }
+
+    /// Keeps each number from falling below its former value. The result is still cumulative: the
+    /// larger of two ascending sequences, number by number, ascends.
+    fn raise(&mut self, before: &Self) {
+        self.cumulative.iter_mut().zip(&before.cumulative).for_each(|(now, it)| *now = (*now).max(*it));
+        self.calls = self.calls.max(before.calls);
+        self.sum = self.sum.max(before.sum);
+    }
+
+    /// Iterates over the bounds in nanoseconds, ascending, with the number of calls that took at
+    /// most that long. A call is counted at each bound that it stays below.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.bounds.iter().copied().zip(self.cumulative.iter().copied())
+    }
+
+    /// Returns the number of all calls, those above the last bound included.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Returns the time of all calls together, in nanoseconds.
+    pub fn sum(&self) -> u64 {
+        self.sum
     }
 }
 

@@ -1,9 +1,31 @@
-//! Serializes rows and reports as maps.
+//! Feature `serde`: values that users get can be serialized, with the names and units of the JSON
+//! reports.
+//!
+//! A report serializes to the document that `to_json` writes, and a row to one of its `rows`: both
+//! are made of the same members. Decimals keep all their digits; JSON reports have four.
 
 use serde_core::ser::SerializeMap;
 use serde_core::{Serialize, Serializer};
 
-use crate::report::{Cell, Row, Written};
+use super::{Cell, Row, Written};
+use crate::engine::registry::{FieldInfo, ProbeInfo};
+use crate::engine::sites::{Refusal, RefusalReason, Report, UnmatchedTerm};
+use probe_core::abi::Type;
+
+/// Serializes types as their `name`.
+macro_rules! named {
+    ($($named:ty),* $(,)?) => {$(
+        impl Serialize for $named {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    )*};
+}
+
+named!(crate::engine::registry::ProbeState);
+#[cfg(feature = "perf")]
+named!(crate::consumers::PerfEvent);
 
 impl Serialize for Cell<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -40,7 +62,7 @@ impl<Report: Written> Serialize for SerializedRows<'_, Report> {
     }
 }
 
-fn report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, S::Error> {
     let (Row(head), Row(rest)) = (report.head(), report.rest());
     let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;
     head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
@@ -54,7 +76,7 @@ macro_rules! reports {
         /// Serializes as the object that `to_json` writes.
         impl Serialize for $report {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                report(self, serializer)
+                serialize_report(self, serializer)
             }
         }
     )*};
@@ -72,8 +94,6 @@ macro_rules! rows {
         }
     )*};
 }
-
-pub(super) use rows;
 
 reports!(crate::engine::registry::Counts);
 rows!(crate::engine::registry::ProbeCount: Self::row);
@@ -105,3 +125,66 @@ rows!(
 reports!(crate::consumers::EventCounts);
 #[cfg(feature = "perf")]
 rows!(crate::consumers::FunctionEvents: Self::row, crate::consumers::MissingEvent: Self::row);
+
+rows!(ProbeInfo: probe, FieldInfo: field);
+
+fn probe(probe: &ProbeInfo) -> Row<'_> {
+    Row::new()
+        .with("probe", probe.path())
+        .with("kind", probe.kind().name())
+        .with("file", probe.file())
+        .with("line", probe.line())
+        .with("sites", probe.sites())
+        .with("fields", probe.fields().iter().map(field).collect::<Cell<'_>>())
+        .with("group", probe.group())
+        .with("doc", probe.doc())
+        .with("skipped", probe.skipped())
+        .with("state", probe.state().name())
+        .with("foreign", probe.foreign().iter().map(refusal).collect::<Cell<'_>>())
+}
+
+fn field(field: &FieldInfo) -> Row<'_> {
+    Row::new().with("name", field.name()).with("type", field.ty().map(Type::name))
+}
+
+rows!(Report: report, Refusal: refusal);
+
+fn report(report: &Report) -> Row<'_> {
+    let term = |term: &UnmatchedTerm| {
+        Row::new().with("term", term.term().to_owned()).with("message", term.to_string())
+    };
+    Row::new()
+        .with("patched", report.patched())
+        .with("unchanged", report.unchanged())
+        .with("refused", report.refused())
+        .with("unsealed", report.unsealed())
+        .with("refusals", report.refusals().iter().map(refusal).collect::<Cell<'_>>())
+        .with("foreign", report.foreign().iter().map(refusal).collect::<Cell<'_>>())
+        .with("unmatched", report.unmatched().iter().map(term).collect::<Cell<'_>>())
+}
+
+/// Returns the site, a word for the reason, the details, and a sentence with all of it. Bytes are
+/// hexadecimal.
+fn refusal(refusal: &Refusal) -> Row<'_> {
+    let row = |reason: &'static str| Row::new().with("site", refusal.site()).with("reason", reason);
+    let failed = |reason, errno: i32| row(reason).with("errno", u64::from(errno.unsigned_abs()));
+    let row = match refusal.reason() {
+        RefusalReason::Foreign { expected, found } => {
+            row("foreign").with("expected", hexadecimal(expected)).with("found", hexadecimal(found))
+        }
+        RefusalReason::Protected { errno } => failed("protected", *errno),
+        RefusalReason::Unknown { errno } => failed("unknown", *errno),
+        RefusalReason::NoAlias { errno } => failed("no-alias", *errno),
+        RefusalReason::Busy => row("busy"),
+        RefusalReason::NoTrap { .. } => row("no-trap"),
+        RefusalReason::Straddles => row("straddles"),
+        RefusalReason::Unreadable => row("unreadable"),
+        RefusalReason::Taken => row("taken"),
+        RefusalReason::Failed => row("failed"),
+    };
+    row.with("message", refusal.to_string())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
