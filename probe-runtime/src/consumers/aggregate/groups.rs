@@ -34,7 +34,7 @@ const THREAD: &str = "thread";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Groups {
-    pub(super) asked: Aggregation,
+    pub(super) aggregation: Aggregation,
     pub(super) rows: Vec<Group>,
     pub(super) threads: Threads,
     pub(super) lost: u64,
@@ -200,9 +200,9 @@ impl Groups {
         keys
     }
 
-    pub(super) fn none(asked: &Aggregation) -> Self {
+    pub(super) fn none(aggregation: &Aggregation) -> Self {
         Self {
-            asked: asked.clone(),
+            aggregation: aggregation.clone(),
             rows: Vec::new(),
             threads: Threads::default(),
             lost: 0,
@@ -212,23 +212,23 @@ impl Groups {
     }
 
     pub(super) fn read<'a>(
-        asked: &Aggregation,
+        aggregation: &Aggregation,
         prepared: &Prepared,
         tables: impl Iterator<Item = Table<'a>>,
         notes: Vec<String>,
     ) -> Self {
         let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Figures>::new();
         for group in tables.flat_map(Table::read) {
-            let figures = Figures::read(group.cells, prepared.is_float(), asked.function);
+            let figures = Figures::read(group.cells, prepared.is_float(), aggregation.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
-        let names_time = asked.value.as_ref().and_then(|value| value.time());
+        let names_time = aggregation.value.as_ref().and_then(|value| value.time());
         // A probe's field of that name comes first.
         let has_field = |of: Option<&ProbeInfo>, name: &str| {
             of.is_some_and(|it| it.fields().iter().any(|field| field.name() == name))
         };
         let is_time = |of: Option<&ProbeInfo>| names_time.is_some_and(|name| !has_field(of, name));
-        let thread = asked.keys.iter().position(|key| key.to_string() == THREAD);
+        let thread = aggregation.keys.iter().position(|key| key.to_string() == THREAD);
         let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
@@ -240,7 +240,7 @@ impl Groups {
                 thread: thread.filter(|_| of.is_some() && !has_field(of, THREAD)),
                 keys: match of {
                     Some(_) => written.texts(),
-                    None => vec!["-".to_owned(); asked.keys.len()],
+                    None => vec!["-".to_owned(); aggregation.keys.len()],
                 },
                 written,
                 figures,
@@ -248,7 +248,7 @@ impl Groups {
         };
         let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0);
         Self {
-            asked: asked.clone(),
+            aggregation: aggregation.clone(),
             rows: groups.map(group).collect(),
             threads: if thread.is_some() { Threads::of(prepared) } else { Threads::default() },
             lost: prepared.memory.lost(),
@@ -282,7 +282,7 @@ impl Groups {
         };
         let groups = self.rows.iter().map(since).filter(|it| it.figures.count != 0);
         Self {
-            asked: self.asked.clone(),
+            aggregation: self.aggregation.clone(),
             rows: groups.collect(),
             threads: self.threads.clone(),
             lost: self.lost.saturating_sub(earlier.lost),

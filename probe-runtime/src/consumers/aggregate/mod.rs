@@ -13,7 +13,6 @@
 //! of times.
 
 mod groups;
-mod hit;
 mod key;
 mod report;
 mod table;
@@ -26,20 +25,22 @@ use std::sync::atomic::AtomicU64;
 
 pub use groups::{Group, Groups};
 use key::Key;
-use table::{PLAIN, POWERS, Table};
+use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 use text::Aggregation;
 use text::Function as AggregateFunction;
 
-use super::buckets::BUCKETS;
+use super::buckets::{BUCKETS, index};
 use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
 use crate::engine::by_probe::{Appended, ByProbe, numbers};
+use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::period::Since;
 use crate::engine::registry::{ProbeId, ProbeInfo};
-use probe_lang::expression::{Predicate, Program, Scope};
+use probe_core::abi::{Value, ValueRef};
+use probe_lang::expression::{Datum, Fault, Predicate, Program, Scope};
 use probe_lang::syntax::ParseError;
 
 /// Groups hits, and shows figures of each group: `count by(path)`, `sum(bytes)`,
@@ -79,7 +80,7 @@ use probe_lang::syntax::ParseError;
 /// ```
 #[derive(Debug)]
 pub struct Aggregate {
-    asked: Aggregation,
+    aggregation: Aggregation,
     predicate: Option<Predicate>,
     filter: CallFilter,
     groups: OnceLock<Prepared>,
@@ -121,7 +122,7 @@ impl Aggregate {
     /// A mistake in the text.
     pub fn new(text: &str) -> Result<Self, ParseError> {
         Ok(Self {
-            asked: Aggregation::parse(text)?,
+            aggregation: Aggregation::parse(text)?,
             predicate: None,
             filter: CallFilter::new(),
             groups: OnceLock::new(),
@@ -164,14 +165,14 @@ impl Aggregate {
     }
 
     fn all_groups(&self) -> Groups {
-        let Some(prepared) = self.groups.get() else { return Groups::none(&self.asked) };
+        let Some(prepared) = self.groups.get() else { return Groups::none(&self.aggregation) };
         let tables = prepared.memory.iter();
         let tables = tables.map(|local| Table { words: local.parts(), cells: prepared.cells });
-        Groups::read(&self.asked, prepared, tables, self.filter.notes())
+        Groups::read(&self.aggregation, prepared, tables, self.filter.notes())
     }
 
     fn cells(&self) -> usize {
-        match self.asked.function {
+        match self.aggregation.function {
             AggregateFunction::Quantize => PLAIN + POWERS,
             AggregateFunction::Latency => PLAIN + BUCKETS,
             _ => PLAIN,
@@ -180,17 +181,17 @@ impl Aggregate {
 
     fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
         let (keys, value) = (
-            |scope: &Scope<'_>| self.asked.keys_fit(scope),
-            |scope: &Scope<'_>| self.asked.value_fits(scope),
+            |scope: &Scope<'_>| self.aggregation.keys_fit(scope),
+            |scope: &Scope<'_>| self.aggregation.value_fits(scope),
         );
-        let is_latency = self.asked.function == AggregateFunction::Latency;
+        let is_latency = self.aggregation.function == AggregateFunction::Latency;
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
-            text: &self.asked.text,
+            text: &self.aggregation.text,
             keys: &keys,
             value: &value,
-            asks_latency: is_latency || self.asked.uses("latency"),
-            asks_time: self.asked.uses("time"),
+            asks_latency: is_latency || self.aggregation.uses("latency"),
+            asks_time: self.aggregation.uses("time"),
             is_of_one_hit: true,
             others: &[],
             needs_entries: None,
@@ -209,7 +210,7 @@ impl Aggregate {
             let place = plan.place(info.id());
             let next = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
             let subject = *subjects.entry(key(info)).or_insert(next);
-            if let Some(value) = self.asked.value.as_ref().filter(|_| place.value) {
+            if let Some(value) = self.aggregation.value.as_ref().filter(|_| place.value) {
                 is_float |= value.is_float(&Scope { fields: &fields(info), has_latency: true });
             }
             programs.push((info.id(), self.programs(info, subject, place)?));
@@ -236,15 +237,16 @@ impl Aggregate {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
-        let keys = self.asked.keys.iter().filter(|_| place.keys).map(|key| match key.shown_field(&scope) {
-            Some(field) => Ok(KeySource::Shown(field)),
-            None => Program::of_value(key, &scope).map(|program| match program.field() {
-                Some(field) => KeySource::Field(field),
-                None => KeySource::Value(program),
-            }),
-        });
+        let keys =
+            self.aggregation.keys.iter().filter(|_| place.keys).map(|key| match key.shown_field(&scope) {
+                Some(field) => Ok(KeySource::Shown(field)),
+                None => Program::of_value(key, &scope).map(|program| match program.field() {
+                    Some(field) => KeySource::Field(field),
+                    None => KeySource::Value(program),
+                }),
+            });
         let keys = keys.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
-        let value = self.asked.value.as_ref().filter(|_| place.value);
+        let value = self.aggregation.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
         Ok(Programs { subject, place, room: Key::room(keys.len()), keys, value })
     }
@@ -262,6 +264,120 @@ impl Prepared {
         let mut tables = self.memory.iter().map(|local| Table { words: local.parts(), cells: self.cells });
         let found = tables.find_map(|other| Some((other.of_handle(of_entry)?, other)));
         found.map(|(group, other)| table.adopt(&other, group))
+    }
+}
+
+/// A hit: its keys, and its number. Finding a group and counting are inlined where they are called;
+/// numbers are added by a function of their own.
+impl Aggregate {
+    /// Returns the number of the group that a hit's keys name; `None` after a fault.
+    #[inline(always)]
+    fn group(
+        &self,
+        table: &Table<'_>,
+        programs: &Programs,
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+    ) -> Option<usize> {
+        let mut key = Key::new(programs.subject, programs.room);
+        match Self::add_keys(&mut key, programs, event, context) {
+            Ok(()) => Some(table.find(&key)),
+            Err(fault) => {
+                self.filter.fault(event, fault);
+                None
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_keys(
+        key: &mut Key,
+        programs: &Programs,
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+    ) -> Result<(), Fault> {
+        for source in &programs.keys {
+            match source {
+                KeySource::Field(field) => key.add_field(event.values().get(*field))?,
+                KeySource::Value(program) => key.add(context.value(program))?,
+                KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
+                    None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
+                    Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
+                    Some(value) => key.add_shown(&value),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a hit to a group.
+    #[inline(always)]
+    fn add_hit(
+        &self,
+        prepared: &Prepared,
+        programs: &Programs,
+        cells: &[AtomicU64],
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+    ) {
+        if self.aggregation.function == AggregateFunction::Count {
+            cells.first().into_iter().for_each(|count| add_single_writer(count, 1));
+        } else if let Err(fault) = self.add_number_of_hit(prepared, programs, cells, context) {
+            self.filter.fault(event, fault);
+        }
+    }
+
+    #[inline(never)]
+    fn add_number_of_hit(
+        &self,
+        prepared: &Prepared,
+        programs: &Programs,
+        cells: &[AtomicU64],
+        context: &HitContext<'_>,
+    ) -> Result<(), Fault> {
+        let number = match &programs.value {
+            Some(program) => context.value(program)?,
+            None => Datum::Int(context.call_time()?.into()),
+        };
+        let int = match number {
+            Datum::Large(it) if prepared.is_float() => {
+                Self::add_number(cells, Datum::Large(it).float())?;
+                i64::MAX
+            }
+            Datum::Large(_) => return Err(Fault::Overflow),
+            Datum::Int(it) if prepared.is_float() => {
+                Self::add_number(cells, Datum::Int(it).float())?;
+                i64::try_from(it).unwrap_or(if it < 0 { i64::MIN } else { i64::MAX })
+            }
+            Datum::Float(it) if prepared.is_float() => {
+                Self::add_number(cells, Some(it))?;
+                #[expect(clippy::cast_possible_truncation, reason = "its bucket is of the whole number")]
+                let whole = it as i64;
+                whole
+            }
+            Datum::Int(it) => {
+                let int = i64::try_from(it).map_err(|_| Fault::Overflow)?;
+                let needs_sum =
+                    !matches!(self.aggregation.function, AggregateFunction::Min | AggregateFunction::Max);
+                if !add_int(cells, int, needs_sum) {
+                    return Err(Fault::Overflow);
+                }
+                int
+            }
+            _ => return Err(Fault::OtherType),
+        };
+        let bucket = match self.aggregation.function {
+            AggregateFunction::Quantize => cells.get(PLAIN + power(int)),
+            AggregateFunction::Latency => cells.get(PLAIN + index(int.unsigned_abs())),
+            _ => None,
+        };
+        bucket.into_iter().for_each(|bucket| add_single_writer(bucket, 1));
+        Ok(())
+    }
+
+    fn add_number(cells: &[AtomicU64], number: Option<f64>) -> Result<(), Fault> {
+        add_float(cells, number.filter(|number| !number.is_nan()).ok_or(Fault::OtherType)?);
+        Ok(())
     }
 }
 

@@ -56,7 +56,7 @@ impl Group {
 impl Groups {
     /// Returns the texts of the keys, as they are printed.
     fn key_names(&self) -> Vec<String> {
-        self.asked.keys.iter().map(ToString::to_string).collect()
+        self.aggregation.keys.iter().map(ToString::to_string).collect()
     }
 
     /// Returns the groups as JSON, see the chapter on reports.
@@ -68,13 +68,13 @@ impl Groups {
     /// its buckets.
     pub fn to_csv(&self) -> String {
         let names = self.key_names();
-        let is_quantized = self.asked.function == Function::Quantize;
+        let is_quantized = self.aggregation.function == Function::Quantize;
         let mut heading = vec!["probe", "file", "line"];
         heading.extend(names.iter().map(String::as_str));
         if is_quantized {
             heading.extend(["from", "to", "count"]);
         } else {
-            let figures = Group::default().figures(self.asked.function);
+            let figures = Group::default().figures(self.aggregation.function);
             heading.extend(figures.into_iter().map(|(name, _)| name));
         }
         let mut csv = Csv::new(&heading);
@@ -91,14 +91,14 @@ impl Groups {
                 continue;
             }
             begin(&mut csv);
-            group.figures(self.asked.function).iter().for_each(|(_, cell)| _ = csv.cell(&cell.plain()));
+            group.figures(self.aggregation.function).iter().for_each(|(_, cell)| _ = csv.cell(&cell.plain()));
             csv.end();
         }
         csv.finish()
     }
 
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let function = self.asked.function;
+        let function = self.aggregation.function;
         let names = self.key_names();
         let mut heading = vec!["probe"];
         heading.extend(names.iter().map(String::as_str));
@@ -158,14 +158,14 @@ impl Groups {
 }
 
 impl Group {
-    fn row(&self, asked: Function) -> Row<'_> {
+    fn row(&self, function: Function) -> Row<'_> {
         let mut row = Row::new().with("probe", self.path.as_str()).with("file", self.file.as_str());
         row = row.with("line", self.line).with("others", self.is_others);
         row = row.with("keys", Cell::Texts(self.keys.clone()));
-        for (name, cell) in self.figures(asked) {
+        for (name, cell) in self.figures(function) {
             row = row.with(name, cell);
         }
-        if asked == Function::Quantize {
+        if function == Function::Quantize {
             let bucket = |(low, high, hits): (i128, i128, u64)| {
                 Row::new()
                     .with("from", Cell::Integer(low))
@@ -182,12 +182,12 @@ impl Written for Groups {
     fn head(&self) -> Row<'static> {
         let keys = self.key_names();
         document("aggregate", self.period)
-            .with("aggregation", self.asked.to_string())
+            .with("aggregation", self.aggregation.to_string())
             .with("keys", Cell::Texts(keys))
     }
 
     fn rows(&self) -> Rows<'_> {
-        Box::new(self.rows.iter().map(|it| it.row(self.asked.function)))
+        Box::new(self.rows.iter().map(|it| it.row(self.aggregation.function)))
     }
 
     fn rest(&self) -> Row<'_> {
@@ -197,7 +197,7 @@ impl Written for Groups {
 
 impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.asked.function == Function::Quantize {
+        if self.aggregation.function == Function::Quantize {
             for (at, (group, label)) in self.rows.iter().zip(self.labels()).enumerate() {
                 if at != 0 {
                     writeln!(f)?;

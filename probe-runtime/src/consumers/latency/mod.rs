@@ -3,7 +3,6 @@
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
 
-mod distribution;
 mod report;
 mod sums;
 

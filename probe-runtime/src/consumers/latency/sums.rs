@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::buckets::{BUCKETS, grown, values, within};
 use super::FunctionTimes;
-use super::distribution::Distribution;
+use super::report::Distribution;
 use crate::engine::clock::Scale;
 
 /// Sums, extremes, and calls by their bucket.
