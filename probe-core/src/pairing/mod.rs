@@ -59,8 +59,9 @@ pub trait OpenCalls {
 }
 
 impl Place {
-    #[inline]
-    fn may_skip_exit(self) -> bool {
+    /// Returns whether the call may end without an exit.
+    #[inline(always)]
+    pub fn may_skip_exit(self) -> bool {
         matches!(self.kind, CallKind::Hooked | CallKind::Framed)
     }
 }

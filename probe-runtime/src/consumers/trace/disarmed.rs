@@ -3,6 +3,7 @@
 //! They are the trace's from the beginning, so its files have their definitions, and arming only
 //! switches their sites.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Trace;
@@ -13,9 +14,8 @@ use crate::engine::sites::{Report, Visibility};
 /// The probes, and the number of times that each is armed.
 #[derive(Default)]
 pub(super) struct Disarmed {
-    /// Ascending; each with the number of times that it is armed. A leaf: nothing else is locked
-    /// meanwhile.
-    counts: Mutex<Vec<(ProbeId, usize)>>,
+    /// The number of times that each is armed. A leaf: nothing else is locked meanwhile.
+    counts: Mutex<BTreeMap<ProbeId, usize>>,
     /// Held while probes are counted and their sites follow, so that the sites are as the last
     /// count says. Taken before the control lock.
     turns: Mutex<()>,
@@ -23,33 +23,35 @@ pub(super) struct Disarmed {
 
 impl Disarmed {
     fn of(probes: &[ProbeId]) -> Self {
-        let mut probes: Vec<_> = probes.iter().map(|id| (*id, 0)).collect();
-        probes.sort_unstable();
-        probes.dedup();
-        Self { counts: Mutex::new(probes), turns: Mutex::default() }
+        let counts = probes.iter().map(|id| (*id, 0)).collect();
+        Self { counts: Mutex::new(counts), turns: Mutex::default() }
     }
 
     pub(super) fn start(&self, probe: ProbeId) -> Start {
-        let is_disarmed = self.with(|disarmed| disarmed.binary_search_by_key(&probe, |it| it.0).is_ok());
-        if is_disarmed { Start::Off } else { Start::On }
+        if self.counts().contains_key(&probe) { Start::Off } else { Start::On }
     }
 
-    /// Counts the armings of each of these probes by `change`. Returns the probes for which that
-    /// was the first arming, or the end of the last one.
-    fn count(&self, probes: &[ProbeId], change: impl Fn(usize) -> Option<(usize, bool)>) -> Vec<ProbeId> {
-        self.with(|disarmed| {
-            let changed = probes.iter().filter(|probe| {
-                let Ok(at) = disarmed.binary_search_by_key(probe, |it| &it.0) else { return false };
-                let Some((armed, is_switched)) = change(disarmed[at].1) else { return false };
-                disarmed[at].1 = armed;
-                is_switched
-            });
-            changed.copied().collect()
+    /// Counts one more arming of each of these probes. Returns those for which it is the first.
+    fn count_armed(&self, probes: &[ProbeId]) -> Vec<ProbeId> {
+        self.count(probes, |armed| {
+            *armed += 1;
+            *armed == 1
         })
     }
 
-    fn with<T>(&self, run: impl FnOnce(&mut Vec<(ProbeId, usize)>) -> T) -> T {
-        run(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Counts one arming less. Returns the probes for which it was the last.
+    fn count_disarmed(&self, probes: &[ProbeId]) -> Vec<ProbeId> {
+        self.count(probes, |armed| std::mem::replace(armed, armed.saturating_sub(1)) == 1)
+    }
+
+    /// Returns the probes that a change of their counts switches.
+    fn count(&self, probes: &[ProbeId], switches: impl Fn(&mut usize) -> bool) -> Vec<ProbeId> {
+        let mut counts = self.counts();
+        probes.iter().filter(|probe| counts.get_mut(probe).is_some_and(&switches)).copied().collect()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<ProbeId, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread arms or disarms.
@@ -102,7 +104,7 @@ impl Attachment<Trace> {
     /// parent was arming or disarming probes of this trace at the moment of the fork.
     pub fn arm(&self, probes: &[ProbeId]) -> Report {
         let _turn = self.disarmed.turn();
-        let first = self.disarmed.count(probes, |armed| Some((armed + 1, armed == 0)));
+        let first = self.disarmed.count_armed(probes);
         self.switch().on(&first, Visibility::Synchronous)
     }
 
@@ -110,7 +112,7 @@ impl Attachment<Trace> {
     /// where the probes were switched: calls that are under way then end there.
     pub fn disarm(&self, probes: &[ProbeId]) -> Report {
         let _turn = self.disarmed.turn();
-        let last = self.disarmed.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+        let last = self.disarmed.count_disarmed(probes);
         let report = self.switch().off(&last, Visibility::Synchronous);
         if !last.is_empty() {
             self.untyped().begin_generation();
@@ -127,9 +129,8 @@ mod tests {
     fn a_probe_is_switched_by_the_first_arming_and_the_end_of_the_last() {
         let [one, two, other] = [1, 2, 3].map(ProbeId::new);
         let disarmed = Disarmed::of(&[two, one, two]);
-        let arm = |probes: &[ProbeId]| disarmed.count(probes, |armed| Some((armed + 1, armed == 0)));
-        let disarm =
-            |probes: &[ProbeId]| disarmed.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+        let (arm, disarm) =
+            (|probes: &[_]| disarmed.count_armed(probes), |probes: &[_]| disarmed.count_disarmed(probes));
         assert_eq!(disarm(&[one]), []);
         assert_eq!(arm(&[one, other]), [one]);
         assert_eq!(arm(&[one, two]), [two]);

@@ -394,9 +394,7 @@ impl Consumer for Trace {
         }
         let path = self.rings_in.as_deref();
         let recording = Arc::new(Recording::new(probes, shape, most, self.text_limit, self.clock, path)?);
-        if self.recording.set(Arc::clone(&recording)).is_err() {
-            return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
-        }
+        let _ = self.recording.set(Arc::clone(&recording));
         if let Keep::File(path) = &self.keep {
             // The thread has its own descriptor of it.
             let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -155,7 +155,7 @@ impl<const N: usize> Frames<N> {
         frame.start(now()?);
         frame.key.store(key(call), Relaxed);
         frame.stack_pointer.store(call.stack_pointer, Relaxed);
-        if matches!(call.kind, CallKind::Hooked | CallKind::Framed) && call.stack_pointer != 0 {
+        if call.may_skip_exit() && call.stack_pointer != 0 {
             frame.extra.store(self.watch.load(Relaxed), Relaxed);
             self.watch.store(call.stack_pointer, Relaxed);
         }
@@ -183,8 +183,7 @@ impl<const N: usize> Frames<N> {
     #[cold]
     fn push_over(&self, call: Place) {
         if self.over.load(Relaxed) == 0 {
-            let may_skip_exit = matches!(call.kind, CallKind::Hooked | CallKind::Framed);
-            self.over_at.store(if may_skip_exit { call.stack_pointer } else { 0 }, Relaxed);
+            self.over_at.store(if call.may_skip_exit() { call.stack_pointer } else { 0 }, Relaxed);
         }
         self.over.store(self.over.load(Relaxed).saturating_add(1), Relaxed);
         add_single_writer(&self.too_deep, 1);

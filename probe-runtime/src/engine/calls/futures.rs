@@ -65,45 +65,45 @@ impl<const N: usize> Futures<N> {
         (0..TRIES).map(move |at| &self.pending[(hash + at) % PENDING])
     }
 
-    pub(super) fn find(&self, which: FutureKey) -> Option<&PendingFuture<N>> {
-        self.places(which.future).find(|pending| pending.is(which))
+    pub(super) fn find(&self, key: FutureKey) -> Option<&PendingFuture<N>> {
+        self.places(key.future).find(|pending| pending.is(key))
     }
 
     /// Adds a future that is entered. Calls `dropped` with the function of a future whose place is
     /// taken because its end was missed.
-    pub(super) fn enter(&self, which: FutureKey, now: [u64; N], mut dropped: impl FnMut(u32)) {
+    pub(super) fn enter(&self, key: FutureKey, now: [u64; N], mut dropped: impl FnMut(u32)) {
         let is_gone = |pending: &&PendingFuture<N>| {
             let future = pending.future.load(Acquire);
-            let same = future == which.future && pending.function.load(Relaxed) == which.function;
-            future == 0 || same || pending.generation.load(Relaxed) != which.generation
+            let same = future == key.future && pending.function.load(Relaxed) == key.function;
+            future == 0 || same || pending.generation.load(Relaxed) != key.generation
         };
         // A future of the same address and function comes first; there is at most one.
-        let same = self.places(which.future).find(|pending| {
-            pending.future.load(Acquire) == which.future && pending.function.load(Relaxed) == which.function
+        let same = self.places(key.future).find(|pending| {
+            pending.future.load(Acquire) == key.future && pending.function.load(Relaxed) == key.function
         });
-        let Some(pending) = same.or_else(|| self.places(which.future).find(is_gone)) else {
+        let Some(pending) = same.or_else(|| self.places(key.future).find(is_gone)) else {
             add_single_writer(&self.lost, 1);
             return;
         };
         if pending.future.load(Relaxed) != 0 {
             dropped(pending.function.load(Relaxed));
         }
-        pending.function.store(which.function, Relaxed);
-        pending.generation.store(which.generation, Relaxed);
+        pending.function.store(key.function, Relaxed);
+        pending.generation.store(key.generation, Relaxed);
         pending.note.store(0, Relaxed);
         for ((start, busy), now) in pending.start.iter().zip(&pending.busy).zip(now) {
             start.store(now, Relaxed);
             busy.store(0, Relaxed);
         }
-        pending.future.store(which.future, Release);
+        pending.future.store(key.future, Release);
     }
 }
 
 impl<const N: usize> PendingFuture<N> {
-    fn is(&self, which: FutureKey) -> bool {
-        self.future.load(Acquire) == which.future
-            && self.function.load(Relaxed) == which.function
-            && self.generation.load(Relaxed) == which.generation
+    fn is(&self, key: FutureKey) -> bool {
+        self.future.load(Acquire) == key.future
+            && self.function.load(Relaxed) == key.function
+            && self.generation.load(Relaxed) == key.generation
     }
 
     /// Adds the time, or the counts, of a poll.

@@ -299,15 +299,15 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let poll = Place { kind: CallKind::Poll(future as u64), ..place(event, function) };
         let Some(thread) = self.thread(event, poll, begins) else { return };
         let now = now.unwrap_or_else(|| meter.read(thread.own()));
-        let which = FutureKey { future, function, generation: event.generation() };
+        let key = FutureKey { future, function, generation: event.generation() };
         match step {
             CallEffect::Enter => {
                 let dropped = |function| thread.without_exit(function);
-                thread.head().futures.enter(which, now, dropped);
+                thread.head().futures.enter(key, now, dropped);
                 thread.count(function, |part| &part.entered);
                 let frame = thread.begin(meter, poll);
                 if let (true, Some(frame)) = (M::KEEPS_NOTES, frame)
-                    && let Some(pending) = thread.head().futures.find(which)
+                    && let Some(pending) = thread.head().futures.find(key)
                 {
                     pending.note.store(frame.note.load(Relaxed), Relaxed);
                 }
@@ -315,7 +315,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             CallEffect::Resume => {
                 let frame = thread.begin(meter, poll);
                 if M::KEEPS_NOTES {
-                    let note = thread.pending(which).map_or(0, |pending| pending.note.load(Relaxed));
+                    let note = thread.pending(key).map_or(0, |pending| pending.note.load(Relaxed));
                     if let Some(frame) = frame {
                         frame.note.store(note, Relaxed);
                     }
@@ -325,7 +325,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             CallEffect::Suspend => {
                 let Some(poll) = thread.take(meter, poll) else { return };
                 thread.ended(meter, function, poll, now, true, |elapsed| {
-                    if let Some(pending) = thread.pending(which) {
+                    if let Some(pending) = thread.pending(key) {
                         pending.add(elapsed);
                     }
                     None
@@ -333,13 +333,13 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             }
             CallEffect::Finish => {
                 let Some(poll) = thread.take(meter, poll) else {
-                    if let Some(pending) = thread.pending(which) {
+                    if let Some(pending) = thread.pending(key) {
                         pending.free();
                     }
                     return;
                 };
                 thread.ended(meter, function, poll, now, true, |elapsed| {
-                    let Some(pending) = thread.pending(which) else {
+                    let Some(pending) = thread.pending(key) else {
                         thread.count(function, |part| &part.without_entry);
                         return None;
                     };
@@ -350,7 +350,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                     Some(CompletedCall { total, busy })
                 });
             }
-            CallEffect::Cancel => match thread.pending(which) {
+            CallEffect::Cancel => match thread.pending(key) {
                 Some(pending) => {
                     if M::KEEPS_NOTES {
                         meter.resume(thread.own(), pending.note.load(Relaxed));

@@ -192,8 +192,8 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     }
 
     /// Finds the entry of a future: in the table of this thread, else in those of the others.
-    pub(super) fn pending(self, which: FutureKey) -> Option<&'a PendingFuture<N>> {
-        let own = self.head().futures.find(which);
-        own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(which)))
+    pub(super) fn pending(self, key: FutureKey) -> Option<&'a PendingFuture<N>> {
+        let own = self.head().futures.find(key);
+        own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(key)))
     }
 }
