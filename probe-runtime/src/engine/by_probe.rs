@@ -7,10 +7,9 @@
 //! Cost: a hit loads from a table, by its probe's number, whenever the probe has joined. Numbers
 //! without a probe take addresses, and no memory.
 
-// Safety: relies on zeroes being null pointers and zero integers; and on pieces that are dropped
-// with their table only, which no borrow outlives. Of a list, on values up to `len` being written
-// once, before `len` counts them, by the thread that holds `adding`; and on the places of values
-// never moving.
+// Safety: relies on zeroes being null pointers and zero integers; on pieces that are dropped with
+// their table only, which no borrow outlives; and on values of a list being written once, before
+// `len` counts them, by the thread that holds `adding`, and never moving.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::UnsafeCell;
