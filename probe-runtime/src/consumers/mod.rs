@@ -49,7 +49,7 @@ macro_rules! hits_quickly {
     feature = "trace",
     feature = "tracing"
 ))]
-macro_rules! debug {
+macro_rules! impl_debug {
     ($type:ident: $($field:ident),+) => {
         impl std::fmt::Debug for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -62,7 +62,7 @@ macro_rules! debug {
 }
 
 /// Prints an attachment as a report of its consumer.
-macro_rules! shown {
+macro_rules! impl_display {
     ($consumer:ident: $report:ident) => {
         impl std::fmt::Display for crate::engine::control::Attachment<$consumer> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -455,7 +455,7 @@ impl Consumer for Aggregate {
     }
 }
 
-shown!(Aggregate: groups);
+impl_display!(Aggregate: groups);
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

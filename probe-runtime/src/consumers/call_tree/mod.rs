@@ -215,7 +215,7 @@ impl Consumer for CallTree {
     }
 }
 
-shown!(CallTree: tree);
+impl_display!(CallTree: tree);
 
 #[cfg(test)]
 mod tests {

@@ -222,4 +222,4 @@ impl Consumer for Latency {
     }
 }
 
-shown!(Latency: latencies);
+impl_display!(Latency: latencies);

@@ -330,6 +330,6 @@ impl Drop for Perf {
     }
 }
 
-shown!(Perf: event_counts);
+impl_display!(Perf: event_counts);
 
-debug!(Perf: options, plan);
+impl_debug!(Perf: options, plan);

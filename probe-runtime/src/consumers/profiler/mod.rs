@@ -367,6 +367,6 @@ impl Profiler {
     }
 }
 
-shown!(Profiler: profile);
+impl_display!(Profiler: profile);
 
-debug!(Profiler: options);
+impl_debug!(Profiler: options);

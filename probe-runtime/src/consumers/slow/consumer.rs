@@ -297,9 +297,9 @@ impl Consumer for Slow {
     }
 }
 
-shown!(Slow: slow_calls);
+impl_display!(Slow: slow_calls);
 
-debug!(Slow: timed, reports);
+impl_debug!(Slow: timed, reports);
 
 /// Counts the reports in this second, and those that were suppressed because there were too many.
 #[derive(Debug)]

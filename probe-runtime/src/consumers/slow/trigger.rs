@@ -380,4 +380,4 @@ impl Drop for Trigger {
     }
 }
 
-debug!(Trigger: timed, rest);
+impl_debug!(Trigger: timed, rest);

@@ -435,4 +435,4 @@ impl Consumer for Trace {
     }
 }
 
-debug!(Trace: keep, ring_bytes);
+impl_debug!(Trace: keep, ring_bytes);

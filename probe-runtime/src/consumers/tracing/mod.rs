@@ -349,7 +349,7 @@ impl Drop for Tracing {
     }
 }
 
-debug!(Tracing: level);
+impl_debug!(Tracing: level);
 
 /// Prints the totals.
 impl fmt::Display for Attachment<Tracing> {
