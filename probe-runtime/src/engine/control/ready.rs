@@ -3,7 +3,7 @@
 use super::lock;
 use crate::engine::dispatch;
 #[cfg(probe_backend = "patched")]
-use crate::engine::dispatch::guarded;
+use crate::engine::dispatch::guard;
 #[cfg(probe_backend = "patched")]
 use crate::engine::entry::backend::announce;
 use crate::engine::error::Error;
@@ -67,7 +67,7 @@ fn install() {
     dispatch::on_failure(lock::sweep);
     // Last: it waits for threads that began to open text before this was ready.
     #[cfg(probe_backend = "patched")]
-    set_reentrancy_hooks(ReentrancyHooks { begin: guarded::begin, end: guarded::end });
+    set_reentrancy_hooks(ReentrancyHooks { begin: guard::begin, end: guard::end });
 }
 
 #[cfg(all(test, probe_backend = "patched"))]

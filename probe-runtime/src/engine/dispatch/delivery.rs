@@ -13,7 +13,7 @@
 //! Cost: [`deliver`] adds ten instructions to the consumer's own.
 
 // Safety: relies on the way in, which passes the hook's own data, and on `control`, which frees a
-// hook and its data only when `limbo` gives it out, and drops a consumer only when no thread is
+// hook and its data only when `reclaimer` gives it out, and drops a consumer only when no thread is
 // marked as in it. A hit's definition lies in the object of its site, or in one that this object
 // was linked to. The hit returns into the site's code, so a program that unloads the object before
 // has unloaded code that a thread executes. A discovered definition lies in memory that is never

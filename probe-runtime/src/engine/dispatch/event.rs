@@ -1,4 +1,4 @@
-//! The data of a hit that a consumer gets.
+//! The data of a hit that a consumer gets: the probe's number, and the values of its fields.
 
 // Safety: relies on a hit having as many values as its definition has fields, as the macros and
 // docs/abi.md promise, and on the values living until the call returns.
@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 
-use super::{ProbeId, ThreadSlot};
+use super::ThreadSlot;
 #[cfg(probe_backend = "patched")]
 use crate::engine::entry::backend;
 use crate::engine::os;
@@ -304,5 +304,45 @@ impl<'a> Fields<'a> {
     /// ```
     pub fn values(self) -> impl ExactSizeIterator<Item = ValueRef<'a>> {
         self.values.map(Value::get)
+    }
+}
+
+/// A probe's number in this process: dense, and never given to another probe.
+///
+/// ```
+/// use probe_runtime::{probe, select};
+///
+/// #[probe]
+/// fn route() {}
+///
+/// route();
+/// // Two probes: an entry and an exit. Their numbers stay the same while the program runs.
+/// let probes = select("**::route")?.probes();
+/// assert_ne!(probes[0].id(), probes[1].id());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct ProbeId(u32);
+
+impl ProbeId {
+    /// The number of no probe.
+    #[cfg(probe_backend = "patched")]
+    pub(crate) const UNKNOWN: Self = Self(u32::MAX);
+
+    pub(crate) fn new(number: usize) -> Self {
+        Self(u32::try_from(number).expect("fewer than 2^32 probes"))
+    }
+
+    /// Returns the number, from 0.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for ProbeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
     }
 }

@@ -12,7 +12,7 @@
 //!  6. unless it is closed, call it    a thread that frees hooks
 //!  7. calls + 1, mark = entered       1. publish others in their place
 //!  8. sequence + 1, mark = idle       2. heavy barrier
-//!                                     3. read the mark: see `limbo`
+//!                                     3. read the mark: see `reclaimer`
 //! ```
 //! The hit's step 2 and the other thread's step 2 ensure that either the hit reads the newly
 //! published hook, or the other thread sees its mark. The hit's step 5 and the other thread's step
@@ -29,7 +29,7 @@
 //! So a thread that stays in one consumer delays no operation on others: it was seen in that
 //! consumer, and it checks each other consumer of its hook for being closed before it calls it.
 
-use super::sync::{AtomicU64, AtomicUsize, Ordering, light_barrier};
+use sync::{AtomicU64, AtomicUsize, Ordering, light_barrier};
 
 /// The state of a thread, in one word, so that it changes as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,5 +198,24 @@ impl HitState {
 
     fn calls(&self) -> u64 {
         self.calls.load(Ordering::Acquire)
+    }
+}
+
+/// The atomics and barriers of this room's state: the real ones, or those of the model checker.
+pub(super) mod sync {
+    #[cfg(not(all(test, loom)))]
+    pub(in super::super) use {
+        crate::engine::entry::backend::light_barrier,
+        std::sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    };
+
+    #[cfg(all(test, loom))]
+    pub(in super::super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    /// The full fence that membarrier(2) makes of it, see `hit_state`.
+    #[cfg(all(test, loom))]
+    pub(in super::super) fn light_barrier() {
+        crate::engine::entry::backend::light_barrier();
+        loom::sync::atomic::fence(Ordering::SeqCst);
     }
 }

@@ -1,7 +1,7 @@
 //! The hook: an immutable snapshot of a probe's consumers.
 
-// Safety: relies on `control`, which alone publishes hooks, and frees a hook only when `limbo`
-// gives it out.
+// Safety: relies on `control`, which alone publishes hooks, and frees a hook only when `reclaimer`
+// gives it out; and on callers that publish a hook in memory which lives as long as the definition.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::offset_of;
@@ -13,6 +13,8 @@ use super::ProbeId;
 use super::delivery::{Deliver, each};
 use super::thread_slot::UNREAD;
 use super::{CounterAt, Recorder, Subscription, ThreadSlot, Wrappers};
+#[cfg(probe_discovers)]
+use probe_core::abi::Definition;
 
 /// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
 /// reads most of it.
@@ -102,7 +104,7 @@ impl Hook {
 
     /// Returns the hook behind a published pointer, for as long as the slot stays marked.
     pub(super) fn read(hook: *mut Self, _marked: &ThreadSlot) -> Option<&Self> {
-        // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this
+        // SAFETY: a published hook is freed only when `reclaimer` gives it out, which looks at this
         // thread's mark.
         unsafe { hook.as_ref() }
     }
@@ -305,6 +307,46 @@ impl Member {
         // SAFETY: the subscription lives as long as the member, as the maker of the member's hook
         // has promised.
         unsafe { &*self.subscription }
+    }
+}
+
+/// The hook of a probe that was just discovered: it counts for one attachment. It lies beside the
+/// definition, since the code that discovers probes may not use the heap. The control replaces it by
+/// one of its own at its next operation.
+#[cfg(probe_discovers)]
+pub(crate) struct InlineHook {
+    hook: Hook,
+    subscription: Arc<Subscription>,
+}
+
+#[cfg(probe_discovers)]
+impl InlineHook {
+    /// Writes an inline hook to `at`, and publishes it as the definition's hook.
+    ///
+    /// # Safety
+    /// The memory must live as long as the definition, and must hold no other inline hook.
+    pub(crate) unsafe fn publish(
+        at: *mut Self,
+        definition: &Definition,
+        counter: CounterAt,
+        subscription: Arc<Subscription>,
+    ) {
+        let member = Member::new(Action::Count(counter), &subscription, false);
+        // SAFETY: the memory has room for both, and they are not moved.
+        unsafe {
+            (&raw mut (*at).subscription).write(subscription);
+            (&raw mut (*at).hook).write(Hook::of_one(ProbeId::UNKNOWN, member, None, ptr::null_mut()));
+            definition.hook().store((&raw mut (*at).hook).cast(), Ordering::Release);
+        }
+    }
+
+    /// Drops the subscription. The hook is plain memory then.
+    ///
+    /// # Safety
+    /// The hook was published there, is no longer any definition's hook, and no thread reads it.
+    pub(crate) unsafe fn drop_in_place(at: *mut Self) {
+        // SAFETY: the caller's promise. Hook and member own nothing.
+        unsafe { ptr::drop_in_place(&raw mut (*at).subscription) };
     }
 }
 

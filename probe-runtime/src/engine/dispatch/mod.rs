@@ -4,7 +4,7 @@
 //! (here) the thread's [`ThreadSlot`] is marked ▸ the probe's [`Hook`] is read ▸ each member
 //! counts or calls its consumer ▸ the mark is cleared. A hook is a snapshot. `control` publishes a
 //! new one and retires the old one, which is freed when no thread can still be reading it
-//! ([`limbo`]). Only one flag per member changes in place: whether its hits are counted or
+//! ([`reclaimer`]). Only one flag per member changes in place: whether its hits are counted or
 //! delivered.
 //!
 //! | [`HitMark`] | set by | a nested hit (signal handler, consumer's own probe) | waited for by |
@@ -29,30 +29,20 @@
 //! maps memory for its slot.
 
 mod delivery;
-mod ended;
 mod event;
-pub(crate) mod guarded;
+pub(crate) mod guard;
 mod hit_state;
 mod hook;
-mod id;
-#[cfg(probe_discovers)]
-mod inline_hook;
-#[cfg(probe_discovers)]
-mod inside;
 #[cfg(all(test, loom))]
 mod interleavings;
-mod limbo;
 mod listener;
-mod owner;
 mod ownership;
-mod quick;
-mod quiesce;
-mod recording;
+mod reclaimer;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
 mod slab;
 mod subscription;
-mod sync;
+mod synchronize;
 mod thread_slot;
 mod wrapper;
 
@@ -61,30 +51,28 @@ pub(crate) use delivery::UNMARKED;
 #[cfg(any(probe_discovers, not(probe_backend = "patched")))]
 pub(crate) use delivery::dispatch;
 pub(crate) use event::FUTURE;
-pub use event::{Event, Fields};
-pub(crate) use guarded::Guarded;
+pub use event::{Event, Fields, ProbeId};
+pub(crate) use guard::Guarded;
+#[cfg(probe_discovers)]
+pub(crate) use guard::Inside;
 pub(crate) use hit_state::HitMark;
+#[cfg(probe_discovers)]
+pub(crate) use hook::InlineHook;
 #[cfg(probe_backend = "patched")]
 pub(crate) use hook::PROBE;
 pub(crate) use hook::{Action, Hook};
-pub use id::ProbeId;
-#[cfg(probe_discovers)]
-pub(crate) use inline_hook::InlineHook;
-#[cfg(probe_discovers)]
-pub(crate) use inside::Inside;
-pub(crate) use limbo::{Era, Limbo};
-pub(crate) use listener::{Listener, Quick};
-#[cfg(probe_backend = "patched")]
-pub(crate) use owner::THREAD;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) use quick::{Quicker, quick};
-#[cfg(probe_discovers)]
-pub(crate) use quiesce::is_outside;
-pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
-pub(crate) use recording::Recorder;
 #[cfg(any(probe_backend = "patched", feature = "trace"))]
-pub(crate) use recording::head;
+pub(crate) use listener::head;
+pub(crate) use listener::{Listener, Quick, Recorder};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(crate) use listener::{Quicker, quick};
+pub(crate) use reclaimer::{Era, Limbo};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
+#[cfg(probe_discovers)]
+pub(crate) use synchronize::is_outside;
+pub(crate) use synchronize::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
+#[cfg(probe_backend = "patched")]
+pub(crate) use thread_slot::THREAD;
 pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "patched"))]
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
-use super::quiesce::{Awaited, Vacated};
+use super::synchronize::{Awaited, Vacated};
 use super::{Event, HitMark, Listener, Quick, Recorder, Wrapper};
 use probe_core::abi::Definition;
 

@@ -1,15 +1,16 @@
-//! A thread's slot: its mark, and its share of every counter.
+//! A thread's slot: its mark, its share of every counter, and its owner as consumers may know it.
 //!
 //! Life cycle: taken at the thread's first hit, from the free slots or from new memory ▸ given back
 //! when the thread ends, *with its counts*, which stay in every sum. Slots are never unmapped, so
 //! any thread may look at any slot. A thread that hits a probe after the C library has reported its
 //! end takes a slot again, and without a key that needs no heap, no end is reported. Then a thread
-//! that needs or awaits a slot asks the kernel for ended owners ([`ended`](super::ended)).
+//! that needs or awaits a slot asks the kernel for ended owners ([`ownership`](super::ownership)).
 //!
 //! Cost: 32 MiB of address space per thread, of which only touched pages take memory.
 
 // Safety: relies on slots being zeroed memory that is never unmapped, so that references to them
-// stay valid, and on all their fields being atomics.
+// stay valid, on all their fields being atomics, and on the callers of `errno`, who ask on the
+// thread that owns the slot.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
@@ -19,9 +20,8 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use super::ended;
 use super::hit_state::{HitMark, HitState};
-use super::ownership::{Owner, Ownership, UNASKED};
+use super::ownership::{self, Owner, Ownership, UNASKED};
 use crate::engine::entry::backend;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
@@ -111,7 +111,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        ended::know_process();
+        ownership::know_process();
         os::thread::install(release);
     });
 }
@@ -205,7 +205,7 @@ impl ThreadSlot {
 
     fn reuse(id: u32) -> Option<&'static Self> {
         if FREE.load(Ordering::Relaxed) == 0 {
-            ended::free_the_dead();
+            ownership::free_the_dead();
         }
         if FREE.load(Ordering::Relaxed) == 0 {
             return None;
@@ -250,7 +250,7 @@ impl ThreadSlot {
     /// Lets this thread, which has the slot, be known by its id, if it made its first hit before
     /// the first operation of all.
     pub(crate) fn identify(&self) {
-        if self.owner().asked_for().is_none() && ended::is_process_known() {
+        if self.owner().asked_for().is_none() && ownership::is_process_known() {
             self.own();
         }
     }
@@ -357,7 +357,58 @@ unsafe extern "C" fn release(slot: *mut c_void) {
 
 /// Returns this thread's id as an owner.
 fn present_id() -> u32 {
-    if ended::is_process_known() { os::thread::id() } else { UNASKED }
+    if ownership::is_process_known() { os::thread::id() } else { UNASKED }
+}
+
+/// Offset of the thread's number, in bytes from the start of a slot.
+#[cfg(probe_backend = "patched")]
+pub(crate) const THREAD: usize = std::mem::offset_of!(ThreadSlot, thread);
+
+/// Number of threads that have had a slot.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+impl ThreadSlot {
+    /// Returns the owner's error number, which a hit must not change.
+    ///
+    /// # Safety
+    /// The calling thread owns the slot.
+    #[inline(always)]
+    pub(super) unsafe fn errno(&self) -> os::thread::Errno {
+        // SAFETY: the calling thread owns the slot. An owner calls `note_thread` before its first
+        // hit, so the slot holds the place of this thread's error number.
+        unsafe { os::thread::Errno::keep(self.errno.load(Ordering::Relaxed)) }
+    }
+
+    /// Records the number and the name of the owner's thread.
+    pub(super) fn note_thread(&self) {
+        self.errno.store(os::thread::errno_place(), Ordering::Relaxed);
+        let name = os::thread::name();
+        for (word, bytes) in self.name.iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.thread.store(THREADS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Returns the number of the present or last owner, counted from 1 in the order of threads'
+    /// first hits.
+    #[inline(always)]
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// Returns the name that the thread had at its first hit, padded with zeros.
+    pub(crate) fn thread_name(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        for (bytes, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(&self.name) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        name
+    }
+
+    /// Returns whether the thread has not ended.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner().is_thread()
+    }
 }
 
 #[cfg(all(test, probe_backend = "patched"))]

@@ -1,4 +1,4 @@
-//! The part of the way in that records a hit without calling its consumer (`dispatch::recording`).
+//! The part of the way in that records a hit without calling its consumer (`dispatch::listener`).
 //!
 //! ```text
 //! here from [`enter`](super::enter)   rax = the slot, marked as entered; rdi = &Definition; rdi,

@@ -9,7 +9,7 @@
 //!    in has ended.
 //!
 //! Threads in other consumers, however long they stay there, are not waited for. The data that they
-//! have read is freed when they have left ([`limbo`](super::limbo)).
+//! have read is freed when they have left ([`reclaimer`](super::reclaimer)).
 //!
 //! This is the asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al.,
 //! "User-Level Implementations of Read-Copy Update", the membarrier flavour; Michael, "Hazard
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::thread_slot::{ThreadSlot, free_all, slots};
-use super::{HitMark, ended};
+use super::{HitMark, ownership};
 use crate::engine::os;
 
 /// Number of readings before the waiting thread sleeps, and before it asks whether the other thread
@@ -105,7 +105,7 @@ fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
 /// For a forked child, where only the thread that forked is left, with another id. Other threads
 /// may have been taking a slot or giving one back.
 pub(crate) fn forget_other_threads() {
-    ended::know_process();
+    ownership::know_process();
     let own = ThreadSlot::known();
     let is_own = |slot: &ThreadSlot| own.is_some_and(|own| std::ptr::eq(own, slot));
     if let Some(slot) = own {

@@ -25,7 +25,7 @@
 use std::hint;
 
 use super::hit_state::{HitId, HitMark};
-use super::quiesce::Fenced;
+use super::synchronize::Fenced;
 use super::thread_slot::{ThreadSlot, slots};
 
 /// Number of readings of a thread between a site and a consumer before the scan takes that as its
