@@ -1,8 +1,8 @@
 //! The list of the program's probes and sites.
 //!
 //! Life: the registry is empty until its first use, which reads the tables of all loaded objects
-//! ([`tables`]). If objects were unloaded, the next use reads all tables again. If objects were
-//! only added, it reads the tables of the new ones ([`arrived`]). A [`ProbeId`] is dense and stays
+//! (`patched::tables`). If objects were unloaded, the next use reads all tables again. If objects were
+//! only added, it reads the tables of the new ones (`patched`). A [`ProbeId`] is dense and stays
 //! with its probe. A probe whose object was unloaded keeps its id and has no sites. Definitions are
 //! grouped by identity (path, file, line, column, kind), so copies of one probe in several objects
 //! are one probe. The registry is refreshed only while objects can't be unloaded
@@ -14,45 +14,19 @@
 
 use std::ops::Range;
 
-#[cfg(probe_backend = "patched")]
-mod arrived;
-#[cfg(probe_backend = "patched")]
-mod block_pages;
-#[cfg(probe_backend = "patched")]
-mod blocks;
 mod counts;
-#[cfg(probe_backend = "patched")]
-mod defined;
-#[cfg(probe_backend = "patched")]
-mod discovered;
-#[cfg(probe_backend = "patched")]
-mod discoveries;
-#[cfg(probe_backend = "patched")]
-mod grouped;
 mod info;
 pub(crate) mod provider;
 
 #[cfg(probe_backend = "patched")]
-mod named;
+mod patched;
 #[cfg(probe_backend = "patched")]
-mod ranges;
-#[cfg(probe_backend = "patched")]
-mod tables;
-#[cfg(probe_backend = "patched")]
-mod taken;
-
-#[cfg(probe_backend = "patched")]
-mod loaded;
-#[cfg(probe_backend = "patched")]
-pub(crate) use loaded::Registry;
+pub(crate) use patched::Registry;
 
 #[cfg(not(probe_backend = "patched"))]
-mod collected;
+mod unpatched;
 #[cfg(not(probe_backend = "patched"))]
-pub(crate) use collected::Registry;
-
-#[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]
-mod linked;
+pub(crate) use unpatched::Registry;
 
 pub use crate::engine::dispatch::ProbeId;
 pub use counts::{Counts, ProbeCount};

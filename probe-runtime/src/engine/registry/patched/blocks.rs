@@ -30,9 +30,8 @@ use std::ops::Range;
 use std::{io, iter};
 
 use super::ProbeId;
-use super::block_pages::NoMoreBlocks;
-use super::grouped::Grouped;
-use super::loaded::Registry;
+use super::Registry;
+use super::sites_by_probe::Grouped;
 use crate::engine::dispatch::{COUNTERS, CounterAt};
 use crate::engine::entry::backend::block::{Block, LEN, slot_offset};
 use crate::engine::os::objects::KeptLoaded;
@@ -200,5 +199,26 @@ fn refusal(error: &io::Error) -> NoMoreBlocks {
     match error.kind() {
         io::ErrorKind::PermissionDenied => NoMoreBlocks::ForGood,
         _ => NoMoreBlocks::UntilObjectsChange,
+    }
+}
+
+/// The pages of all blocks.
+#[derive(Default)]
+pub(super) struct Blocks {
+    pub(super) mappings: Vec<Range<usize>>,
+    pub(super) refusal: Option<NoMoreBlocks>,
+}
+
+/// The reason why there are no more blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NoMoreBlocks {
+    ForGood,
+    UntilObjectsChange,
+}
+
+impl Blocks {
+    /// Allows another try after objects changed, since free memory may be within reach now.
+    pub(super) fn retry(&mut self) {
+        self.refusal.take_if(|refusal| *refusal == NoMoreBlocks::UntilObjectsChange);
     }
 }

@@ -1,55 +1,78 @@
 //! The registry for the backend that patches sites. It reads the tables of all loaded objects.
+//!
+//! Adds the probes of newly loaded objects without reading the other objects again.
+//!
+//! If no object was unloaded, the tables and the text of the known objects are unchanged. So is all
+//! that the registry has read from them. The registry reads all objects again in these cases:
+//!
+//! | case | reason |
+//! |---|---|
+//! | this is the first refresh | there is nothing to add to |
+//! | an object was unloaded, or the list begins differently | another may lie in its place |
+//! | a pointer of an object led nowhere, or a record was skipped | it may lead into a new object |
+//! | new probes came, and all known ones are the executable's | their identities are unknown |
+//!
+//! The dynamic linker counts loads and unloads, and appends to its list. The registry compares the
+//! list, too, since glibc counts the objects of further namespaces (`dlmopen`) more than once.
+//!
+//! Cost: a walk over the list of loaded objects, and reading the new ones. If these have sites, one
+//! pass over all sites.
 
 // Safety: relies on every address that the registry knows lying in one of its `objects`, and on
 // objects that stay loaded while they can't be unloaded, which `Frozen` proves.
 #![expect(unsafe_code, reason = "see above")]
 
+mod blocks;
+mod definitions;
+mod discoveries;
+mod sites_by_probe;
+mod tables;
+
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
-use super::block_pages::Blocks;
-use super::defined::{Defined, DefinitionPtr};
-use super::discoveries::Discoveries;
-use super::grouped::{FoundSites, Grouped};
 use super::provider::{self, CallSite, Due, Provider};
-use super::ranges::DefinitionRange;
-use super::tables::{TableRecord, Tables, UnsettledPointer};
 use super::{Change, ProbeId};
 use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::engine::os::text::pages;
 use crate::engine::sites::Site;
+use blocks::Blocks;
+use definitions::{Defined, DefinitionPtr, DefinitionRange};
+use discoveries::Discoveries;
 use probe_core::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
+use sites_by_probe::{FoundSites, Grouped};
+use tables::{TableRecord, Tables, UnsettledPointer};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
     /// The generation of the objects below; `None` before the first refresh.
-    pub(super) generation: Option<Generation>,
+    generation: Option<Generation>,
     /// The addresses of all objects' headers at that time, with or without probes.
-    pub(super) headers: Vec<usize>,
+    headers: Vec<usize>,
     /// The objects that have probes.
-    pub(super) objects: Vec<Object>,
+    objects: Vec<Object>,
     /// Pointers in the objects that led nowhere. If one has changed, the objects are read again:
     /// the list of objects does not change when the dynamic linker has finished one of them.
-    pub(super) unsettled: Vec<UnsettledPointer>,
-    pub(super) defined: Defined,
+    unsettled: Vec<UnsettledPointer>,
+    defined: Defined,
     /// A probe's definitions in further objects; rare.
-    pub(super) copies: HashMap<ProbeId, Vec<DefinitionPtr>>,
-    pub(super) grouped: Grouped,
-    pub(super) blocks: Blocks,
-    pub(super) ranges: Vec<DefinitionRange>,
+    copies: HashMap<ProbeId, Vec<DefinitionPtr>>,
+    grouped: Grouped,
+    blocks: Blocks,
+    ranges: Vec<DefinitionRange>,
     /// The probes by a hash of their identities, once more than one object has probes. The text
     /// itself goes away with its object.
-    pub(super) identities: HashMap<u64, ProbeId>,
-    pub(super) skipped: usize,
+    identities: HashMap<u64, ProbeId>,
+    skipped: usize,
     /// The types of fields; `None` if copies of a probe disagree.
-    pub(super) types: HashMap<(ProbeId, u8), Option<Type>>,
+    types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions belong to another runtime. No list above has them.
-    pub(super) taken: HashMap<ProbeId, Vec<Site>>,
+    taken: HashMap<ProbeId, Vec<Site>>,
     /// The provider, once it has found something.
-    pub(super) provider: Option<Box<dyn Provider>>,
-    pub(super) discovered: Discoveries,
+    provider: Option<Box<dyn Provider>>,
+    discovered: Discoveries,
 }
 
 /// Returns the pages of unloaded objects. Pages that another object occupies by now are left out,
@@ -66,7 +89,7 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
 }
 
 /// Returns whether an object is among others. Neither side needs its notes.
-pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
+fn is_among(objects: &[Object], other: &Object) -> bool {
     objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
 }
 
@@ -141,14 +164,14 @@ impl Registry {
 
     /// Reads all records: the sites, with their probes. Skips sites whose definitions are in no
     /// table.
-    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> FoundSites {
+    fn read_sites(&mut self, tables: &[Tables<'_>]) -> FoundSites {
         self.skipped = 0;
         self.types.clear();
         self.read_more_sites(tables, 0)
     }
 
     /// Reads the records of further objects, whose definitions are in the ranges from `first` on.
-    pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> FoundSites {
+    fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> FoundSites {
         let ranges = &self.ranges;
         let mut found = FoundSites::with_capacity(tables.iter().map(Tables::capacity).sum());
         let mut skipped = 0;
@@ -176,7 +199,7 @@ impl Registry {
     }
 
     /// Groups the sites from tables with the sites of discoveries.
-    pub(super) fn group_sites(&mut self, found: FoundSites) {
+    fn group_sites(&mut self, found: FoundSites) {
         let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.len(), found);
         if provider::IS_POSSIBLE && !self.discovered.sites().is_empty() {
@@ -295,5 +318,138 @@ impl Registry {
     /// Returns whether all known probes and sites are the executable's.
     pub(crate) fn is_main_only(&self) -> bool {
         self.objects.iter().all(|object| object.is_main)
+    }
+}
+
+impl Registry {
+    /// Returns the objects with probes that were loaded since the last refresh; `None` if all
+    /// objects have to be read again.
+    fn arrived(&mut self, frozen: &Frozen) -> Option<Vec<Object>> {
+        let generation = frozen.generation();
+        let headers = frozen.headers();
+        let is_more = self.generation.is_some_and(|known| generation.has_lost_none_since(known))
+            && headers.starts_with(&self.headers);
+        if !is_more || !self.unsettled.is_empty() || self.skipped != 0 {
+            return None;
+        }
+        let objects = frozen.loaded(self.headers.len()..headers.len(), NOTE_OWNER, NOTE_TYPE);
+        if !objects.is_empty() && self.identities.is_empty() {
+            return None;
+        }
+        self.generation = Some(generation);
+        self.headers = headers;
+        Some(objects)
+    }
+
+    /// Adds the probes of new objects; returns them, ascending.
+    fn add_objects(&mut self, frozen: &Frozen, new: Vec<Object>) -> Vec<ProbeId> {
+        if new.is_empty() {
+            return Vec::new();
+        }
+        let (known, ranges, probes) = (self.objects.len(), self.ranges.len(), self.len());
+        let mut objects = std::mem::take(&mut self.objects);
+        objects.extend(new);
+        let tables: Vec<_> =
+            objects[known..].iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
+        tables.iter().for_each(|tables| self.name_table(tables, None, true));
+        (probes..self.len()).for_each(|_| self.grouped.add_probe());
+        let found = self.read_more_sites(&tables, ranges);
+        if !found.is_empty() {
+            self.grouped.extend(found);
+        }
+        self.blocks.retry();
+        self.unsettled.extend(tables.iter().flat_map(Tables::unsettled));
+        drop(tables);
+        self.objects = objects;
+        let mut ids: Vec<_> = self.ranges[ranges..].iter().flat_map(DefinitionRange::ids).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Adds the objects that hold discoveries, except those that are already known.
+    fn add_holders(&mut self, new: Vec<Object>) {
+        for object in new {
+            if !is_among(&self.objects, &object) {
+                self.objects.push(object);
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// Leaves the sites of these definitions to another runtime, until objects are unloaded. Call
+    /// this while frozen, right after a refresh.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, frozen: &Frozen, taken: &[(ProbeId, &Definition)]) {
+        let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
+        for (_, definition) in taken {
+            let addr = ptr::from_ref(*definition).addr();
+            self.ranges.iter_mut().for_each(|range| range.forget(addr));
+        }
+        let objects = std::mem::take(&mut self.objects);
+        let tables: Vec<_> =
+            objects.iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
+        // Another runtime's sites can be read, so they don't count as skipped.
+        let skipped = self.skipped;
+        let found = self.read_sites(&tables);
+        self.skipped = skipped;
+        self.group_sites(found);
+        drop(tables);
+        self.objects = objects;
+        for (id, sites) in listed {
+            let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
+            // Other sites of the probe may have been left before.
+            self.taken.entry(id).or_default().extend(left);
+        }
+    }
+
+    /// Returns the sites of a probe that are left to another runtime.
+    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
+        self.taken.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::os::objects::freeze;
+
+    /// Returns the number of objects that a changed registry would add, if it need not start anew.
+    fn arrived(frozen: &Frozen, known: usize, change: impl FnOnce(&mut Registry)) -> Option<usize> {
+        let headers = frozen.headers();
+        let mut registry = Registry {
+            generation: Some(frozen.generation()),
+            headers: headers[..known].to_vec(),
+            ..Registry::default()
+        };
+        change(&mut registry);
+        let arrived = registry.arrived(frozen)?;
+        assert_eq!((registry.generation, registry.headers), (Some(frozen.generation()), headers));
+        Some(arrived.len())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "dl_iterate_phdr(3)")]
+    fn only_what_is_surely_more_is_added() {
+        freeze(|frozen| {
+            let all = frozen.headers().len();
+            assert!(all > 1, "the executable, and libraries");
+            for known in [all, all - 1, 1] {
+                assert_eq!(arrived(frozen, known, |_| ()), Some(0), "libraries have no probes");
+            }
+            // A new object with probes may have copies of known probes without identities.
+            let with_probes = frozen.loaded(0..all, NOTE_OWNER, NOTE_TYPE).len();
+            assert_eq!(arrived(frozen, 0, |_| ()), (with_probes == 0).then_some(0));
+            let id = |it: &mut Registry| _ = it.identities.insert(1, ProbeId::new(0));
+            assert_eq!(arrived(frozen, 0, id), Some(with_probes));
+
+            assert_eq!(arrived(frozen, all, |it| it.generation = None), None);
+            assert_eq!(arrived(frozen, all, |it| it.headers.push(1)), None);
+            assert_eq!(arrived(frozen, all, |it| it.headers.swap(0, 1)), None);
+            assert_eq!(arrived(frozen, all, |it| it.skipped = 1), None);
+            let unsettled = |it: &mut Registry| it.unsettled.push(UnsettledPointer::UNKNOWN);
+            assert_eq!(arrived(frozen, all, unsettled), None);
+        });
     }
 }
