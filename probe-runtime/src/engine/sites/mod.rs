@@ -45,29 +45,23 @@
 //! A foreign patch (a debugger's breakpoint, another patcher's code) is never overwritten, since
 //! the comparison fails. A crash between the steps leaves each site wholly latent or wholly active.
 
+mod access;
 mod plan;
+mod refusal;
 mod report;
-mod text;
 
 #[cfg(probe_backend = "patched")]
-mod batch;
-#[cfg(probe_backend = "patched")]
-mod refused;
-#[cfg(probe_backend = "patched")]
-mod site;
-#[cfg(probe_backend = "patched")]
-mod strays;
-#[cfg(probe_backend = "patched")]
-mod trapped;
+mod patched;
 
+pub use access::Visibility;
+pub(crate) use access::{ALIAS_WORKS, Access};
 pub(crate) use plan::Mode;
 pub use plan::{SitePlan, SiteState, plan};
 #[doc(inline)]
 pub use probe_patch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub use refusal::{Refusal, RefusalReason};
 pub(crate) use report::unmatched_lines;
-pub use report::{Refusal, RefusalReason, Report, UnmatchedTerm};
-pub use text::Visibility;
-pub(crate) use text::{ALIAS_WORKS, Access};
+pub use report::{Report, UnmatchedTerm};
 
 /// For probes:
 ///
@@ -104,11 +98,8 @@ pub use probe_patch::{
 };
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
-    batch::{Batch, LastState, exchange},
+    patched::{Batch, LastState, Site, alias_works, exchange, strays},
     probe_patch::__runtime::{
         READY, ReentrancyHooks, forget_gone, map_near, renew, set_reentrancy_hooks, unmap,
     },
-    site::Site,
-    strays::strays,
-    trapped::alias_works,
 };

@@ -1,7 +1,5 @@
 //! Computes the new bytes of a site. Pure: it gets the old bytes as values, and touches no text.
 
-#[cfg(probe_backend = "patched")]
-use super::Site;
 use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 
 /// The state of a site.
@@ -30,18 +28,6 @@ pub(crate) enum Mode {
     Active,
     /// The site counts in the probe's own counter, and does nothing else.
     Counting,
-}
-
-#[cfg(probe_backend = "patched")]
-impl Mode {
-    /// Returns the public state of a site in this mode.
-    #[inline(always)]
-    pub(crate) const fn state(self) -> SiteState {
-        match self {
-            Self::Latent => SiteState::Latent,
-            Self::Active | Self::Counting => SiteState::Active,
-        }
-    }
 }
 
 /// The result of a plan.
@@ -123,40 +109,9 @@ pub fn plan(
     }
 }
 
-/// Returns the instruction that has to replace `found`; `None` if the site is as wanted. The site
-/// may lie at any address.
-///
-/// | found | wanted `Latent` | wanted `Active` | wanted `Counting` |
-/// |---|---|---|---|
-/// | NOP5 | – | JMP cold, or CALL | JMP block |
-/// | JMP cold, or CALL | NOP5 | – | JMP block |
-/// | JMP block | NOP5 | JMP cold, or CALL | – |
-/// | anything else | refused | refused | refused |
-///
-/// # Errors
-/// Same as [`plan`].
-#[cfg(probe_backend = "patched")]
-#[inline(always)]
-pub(super) fn replacement(
-    found: Instruction,
-    site: Site,
-    wanted: Mode,
-) -> Result<Option<Instruction>, Box<Refusal>> {
-    let to = site.instruction(wanted);
-    if found == to {
-        Ok(None)
-    } else if site.owns(found) {
-        Ok(Some(to))
-    } else {
-        let expected =
-            if wanted == Mode::Latent { site.under(found, Mode::Active) } else { Instruction::NOP5 };
-        Err(refuse(site.addr, expected, found))
-    }
-}
-
 #[cold]
 #[expect(clippy::unnecessary_box_returns, reason = "a small result lets the batch's loop stay in registers")]
-fn refuse(site: SiteAddr, expected: Instruction, found: Instruction) -> Box<Refusal> {
+pub(super) fn refuse(site: SiteAddr, expected: Instruction, found: Instruction) -> Box<Refusal> {
     let reason = RefusalReason::Foreign { expected: expected.bytes(), found: found.bytes() };
     Box::new(Refusal::new(site, reason))
 }
@@ -210,74 +165,6 @@ mod tests {
         let site = SiteAddr(0x1004);
         let [jmp, _] = both(site, 0x1100);
         assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(SitePlan::Straddles));
-    }
-
-    #[cfg(probe_backend = "patched")]
-    #[test]
-    fn walks_the_truth_table_of_three_modes() {
-        use Mode::{Counting, Latent};
-        const BLOCK: usize = 0x8000;
-        // This range includes sites across two words.
-        for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
-            let addr = SiteAddr(addr);
-            let active = both(addr, 0x1100)[at];
-            let [block, _] = both(addr, BLOCK);
-            let bare = Site::new(addr, active);
-            let mut site = bare;
-            assert!(site.set_block(BLOCK));
-            let own = [(Latent, Instruction::NOP5), (Mode::Active, active), (Counting, block)];
-            for (wanted, to) in own {
-                for (_, found) in own {
-                    assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
-                }
-                // A site without a block counts through its active instruction.
-                let to = if wanted == Counting { active } else { to };
-                let found = Instruction::NOP5;
-                assert_eq!(replacement(found, bare, wanted), Ok((found != to).then_some(to)));
-                assert!(replacement(block, bare, wanted).is_err());
-                let mut bytes = block.bytes();
-                bytes[0] = 0xcc;
-                let refusal = replacement(Instruction::from_bytes(bytes), site, wanted).unwrap_err();
-                let under = if wanted == Latent { block } else { Instruction::NOP5 };
-                let reason = RefusalReason::Foreign { expected: under.bytes(), found: bytes };
-                assert_eq!(refusal.reason(), &reason);
-            }
-        }
-    }
-
-    // `probe-patch`'s model of instruction fetch tries all mixes of these three, in any order.
-    #[cfg(probe_backend = "patched")]
-    proptest! {
-        #[test]
-        fn any_site_holds_one_of_three_instructions(
-            addr in 0x7000_0000_usize..0x7000_1000,
-            cold in -(1_isize << 30)..1 << 30,
-            block in -(1_isize << 30)..1 << 30,
-            is_call: bool,
-            has_block: bool,
-            bytes: [u8; 5],
-        ) {
-            const LINE: usize = crate::engine::entry::backend::block::LEN;
-            let addr = SiteAddr(addr);
-            let (cold, block) = (addr.0.wrapping_add_signed(cold), addr.0.wrapping_add_signed(block) & !(LINE - 1));
-            prop_assume!(block != addr.0 & !(LINE - 1));
-            let branch = |target, is_call| Instruction::branch(Rel32::between(addr, target).unwrap(), is_call);
-            let mut site = Site::new(addr, branch(cold, is_call));
-            if has_block {
-                prop_assert!(site.set_block(block));
-            }
-            let counting = if has_block { branch(block, false) } else { branch(cold, is_call) };
-            let own = [Instruction::NOP5, branch(cold, is_call), counting];
-            let modes = [Mode::Latent, Mode::Active, Mode::Counting];
-            prop_assert_eq!(modes.map(|mode| site.instruction(mode)), own);
-            for (wanted, to) in modes.into_iter().zip(own) {
-                for found in own {
-                    prop_assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
-                }
-                let foreign = Instruction::from_bytes(bytes);
-                prop_assert_eq!(replacement(foreign, site, wanted).is_ok(), own.contains(&foreign));
-            }
-        }
     }
 
     proptest! {

@@ -12,8 +12,9 @@
 //! Cost: 16 bytes a site. A block begins at a multiple of 64, so the lowest bits of its distance
 //! are free for two flags.
 
-use super::{Instruction, Mode, Rel32, SITE_LEN, SiteAddr};
 use crate::engine::entry::backend::block::LEN as BLOCK;
+use crate::engine::sites::plan::refuse;
+use crate::engine::sites::{Instruction, Mode, Refusal, Rel32, SITE_LEN, SiteAddr, SiteState};
 
 /// One site: its address, and its instructions while it is active.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,6 +135,47 @@ impl Site {
     }
 }
 
+impl Mode {
+    /// Returns the public state of a site in this mode.
+    #[inline(always)]
+    pub(crate) const fn state(self) -> SiteState {
+        match self {
+            Self::Latent => SiteState::Latent,
+            Self::Active | Self::Counting => SiteState::Active,
+        }
+    }
+}
+
+/// Returns the instruction that has to replace `found`; `None` if the site is as wanted. The site
+/// may lie at any address.
+///
+/// | found | wanted `Latent` | wanted `Active` | wanted `Counting` |
+/// |---|---|---|---|
+/// | NOP5 | – | JMP cold, or CALL | JMP block |
+/// | JMP cold, or CALL | NOP5 | – | JMP block |
+/// | JMP block | NOP5 | JMP cold, or CALL | – |
+/// | anything else | refused | refused | refused |
+///
+/// # Errors
+/// Same as [`plan`](crate::engine::sites::plan()).
+#[inline(always)]
+pub(super) fn replacement(
+    found: Instruction,
+    site: Site,
+    wanted: Mode,
+) -> Result<Option<Instruction>, Box<Refusal>> {
+    let to = site.instruction(wanted);
+    if found == to {
+        Ok(None)
+    } else if site.owns(found) {
+        Ok(Some(to))
+    } else {
+        let expected =
+            if wanted == Mode::Latent { site.under(found, Mode::Active) } else { Instruction::NOP5 };
+        Err(refuse(site.addr, expected, found))
+    }
+}
+
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?}", self.addr, self.active())?;
@@ -187,5 +229,71 @@ mod tests {
         let site = Site::new(SiteAddr(0x1000), branch(0x1000, 0x2000, true)).without_block();
         assert!(!site.lacks_block() && site.is_call());
         assert_eq!((site.block(), site.counting()), (None, site.active()));
+    }
+
+    #[test]
+    fn walks_the_truth_table_of_three_modes() {
+        use Mode::{Counting, Latent};
+        const BLOCK: usize = 0x8000;
+        // This range includes sites across two words.
+        for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
+            let addr = SiteAddr(addr);
+            let active = both(addr, 0x1100)[at];
+            let [block, _] = both(addr, BLOCK);
+            let bare = Site::new(addr, active);
+            let mut site = bare;
+            assert!(site.set_block(BLOCK));
+            let own = [(Latent, Instruction::NOP5), (Mode::Active, active), (Counting, block)];
+            for (wanted, to) in own {
+                for (_, found) in own {
+                    assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
+                }
+                // A site without a block counts through its active instruction.
+                let to = if wanted == Counting { active } else { to };
+                let found = Instruction::NOP5;
+                assert_eq!(replacement(found, bare, wanted), Ok((found != to).then_some(to)));
+                assert!(replacement(block, bare, wanted).is_err());
+                let mut bytes = block.bytes();
+                bytes[0] = 0xcc;
+                let refusal = replacement(Instruction::from_bytes(bytes), site, wanted).unwrap_err();
+                let under = if wanted == Latent { block } else { Instruction::NOP5 };
+                let reason = RefusalReason::Foreign { expected: under.bytes(), found: bytes };
+                assert_eq!(refusal.reason(), &reason);
+            }
+        }
+    }
+
+    // `probe-patch`'s model of instruction fetch tries all mixes of these three, in any order.
+    proptest! {
+        #[test]
+        fn any_site_holds_one_of_three_instructions(
+            addr in 0x7000_0000_usize..0x7000_1000,
+            cold in -(1_isize << 30)..1 << 30,
+            block in -(1_isize << 30)..1 << 30,
+            is_call: bool,
+            has_block: bool,
+            bytes: [u8; 5],
+        ) {
+            const LINE: usize = crate::engine::entry::backend::block::LEN;
+            let addr = SiteAddr(addr);
+            let (cold, block) = (addr.0.wrapping_add_signed(cold), addr.0.wrapping_add_signed(block) & !(LINE - 1));
+            prop_assume!(block != addr.0 & !(LINE - 1));
+            let branch = |target, is_call| Instruction::branch(Rel32::between(addr, target).unwrap(), is_call);
+            let mut site = Site::new(addr, branch(cold, is_call));
+            if has_block {
+                prop_assert!(site.set_block(block));
+            }
+            let counting = if has_block { branch(block, false) } else { branch(cold, is_call) };
+            let own = [Instruction::NOP5, branch(cold, is_call), counting];
+            let modes = [Mode::Latent, Mode::Active, Mode::Counting];
+            prop_assert_eq!(modes.map(|mode| site.instruction(mode)), own);
+            for (wanted, to) in modes.into_iter().zip(own) {
+                for found in own {
+                    prop_assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
+                }
+                let foreign = Instruction::from_bytes(bytes);
+                prop_assert_eq!(replacement(foreign, site, wanted).is_ok(), own.contains(&foreign));
+            }
+        }
     }
 }

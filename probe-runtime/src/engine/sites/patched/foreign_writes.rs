@@ -13,12 +13,12 @@
 // proves that they stay so.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::batch::by_page;
-use super::refused::read_site;
-use super::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN, Site};
+use super::Site;
+use super::batch::{by_page, read_site};
 use crate::engine::entry::backend::block::{Block, LEN};
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::os::peek::peek;
+use crate::engine::sites::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN};
 
 /// Returns those of the sites, in ascending order, that hold an instruction other than `left`
 /// implies: the NOP, or one of the active instructions. If `left` is `None`, any of them is

@@ -9,15 +9,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::batch::{by_page, by_run, is_switch};
-use super::refused::read_site;
-use super::word::Plan;
-use super::{
-    Batch, Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
-};
+use super::batch::{by_page, by_run, is_switch, read_site};
+use super::{Batch, Site};
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::mem::Alias;
 use crate::engine::os::tracer::tracer;
+use crate::engine::sites::word::Plan;
+use crate::engine::sites::{
+    Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, SiteAddr, TextError,
+};
 use probe_patch::__runtime::{Writable, check_readable, nobody_blocks, replace_each};
 
 impl Batch<'_> {
