@@ -42,7 +42,6 @@ use std::arch::{asm, naked_asm};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::record::record;
-use super::saved::{leave, pop, push};
 #[cfg(probe_narrow)]
 use super::vectors::each_xmm;
 use super::vectors::{self, AROUND, quickly};
@@ -57,6 +56,31 @@ const _: () = {
     assert!(Type::U128 as u64 == 3 && Type::I128 as u64 == 4);
     assert!(Type::F64 as u64 == 5 && Type::Bool as u64 == 6 && Type::Char as u64 == 7);
 };
+
+/// Pushes a register, and says so to unwinders. `$size` is the frame's size afterwards, as unwinders count it: the assembler
+/// doesn't count from a restored state.
+macro_rules! push {
+    ($register:literal, $size:literal) => {
+        concat!(
+            "push ", $register, "\n.cfi_def_cfa_offset ", $size, "\n.cfi_offset ", $register, ", -", $size,
+            "\n"
+        )
+    };
+}
+
+/// Pops a register. `$size` is the frame's size afterwards.
+macro_rules! pop {
+    ($register:literal, $size:literal) => {
+        concat!("pop ", $register, "\n.cfi_def_cfa_offset ", $size, "\n.cfi_restore ", $register, "\n")
+    };
+}
+
+/// Returns to the cold block, from a frame with the three registers that each way in saves.
+macro_rules! leave {
+    () => {
+        concat!(pop!("rcx", 24), pop!("rax", 16), pop!("rdi", 8), "ret\n")
+    };
+}
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
 /// comes first. `$record` names the assembly for hits that are recorded. `$deliver` calls the

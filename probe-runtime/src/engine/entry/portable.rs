@@ -1,9 +1,6 @@
 //! The way into dispatch of a flag and a branch: for all targets that are not patched, and for tests
 //! with `--cfg probe_portable`.
 
-#[cfg(feature = "profiler")]
-pub(crate) mod rehearsal;
-
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
@@ -55,4 +52,25 @@ pub(crate) fn light_barrier() {
 /// Adds one, atomically: a signal handler may run in between.
 pub(crate) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A function that is called to measure its hits; it has definitions, but no sites.
+#[cfg(feature = "profiler")]
+pub(crate) mod rehearsal {
+    use std::ptr;
+
+    use probe_core::abi::Definition;
+
+    pub(crate) static CALL: [Definition; 2] =
+        Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
+
+    /// Delivers an entry and an exit, as a call of the function would if its sites were active.
+    pub(crate) fn call() {
+        CALL.iter().for_each(|definition| crate::engine::dispatch::dispatch(definition, ptr::null()));
+    }
+
+    /// The same as `call`: this backend has no counting blocks.
+    pub(crate) fn count_in_place() {
+        call();
+    }
 }
