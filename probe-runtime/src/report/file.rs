@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[cfg(feature = "trace")]
 use probe_trace::export::Format;
 
-use crate::engine::os;
 use crate::engine::os::guarded_file::GuardedFile;
 
 /// Writes a file and creates its parent folders. The content goes to a new file beside it, which is
@@ -23,7 +22,7 @@ use crate::engine::os::guarded_file::GuardedFile;
 /// an error, since a program that exits can't wait for one.
 pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
-        return os::stream::open(path)?.write_all(content.as_bytes());
+        return GuardedFile::open_stream(path)?.write_all(content.as_bytes());
     }
     create_folders(path)?;
     replace(path, |beside| fill(create(beside)?, content))

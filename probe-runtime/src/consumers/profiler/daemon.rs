@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use super::core::Core;
 use crate::engine::error::Error;
-use crate::engine::os::masked::{self, Masked};
+use crate::engine::os::signal_mask::{self, Masked};
 
 /// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
@@ -20,7 +20,7 @@ impl Daemon {
         let of_thread = Arc::clone(core);
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
-            masked::wake_in_time();
+            signal_mask::wake_in_time();
             let watch = || {
                 while !of_thread.is_over.load(Ordering::Acquire) {
                     thread::park_timeout(of_thread.poll(true));

@@ -12,7 +12,7 @@ use super::estimate::Estimated;
 use super::sampler::{Sampler, begins, is_of_call};
 use crate::engine::control::{Switch, code_generation};
 use crate::engine::dispatch::slots;
-use crate::engine::os::interrupted::{Interrupted, cost, may_be_asked};
+use crate::engine::os::cpu_samples::{Interrupted, cost, may_be_asked};
 use crate::engine::os::objects::Generation;
 
 /// The CPU time of a thread between two samples, in nanoseconds: the shortest, and the longest one.

@@ -87,14 +87,17 @@ impl TimeSource {
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "patched", not(miri)))]
         if let Self::Machine(_) = self {
-            slots().take(BOOKED).filter_map(ThreadSlot::asked_for).for_each(|id| _ = os::cpu::book(id));
+            slots()
+                .take(BOOKED)
+                .filter_map(ThreadSlot::asked_for)
+                .for_each(|id| _ = os::time::book_cpu_of(id));
         }
         self.used()
     }
 
     pub(super) fn used(self) -> Used {
         let (by_all, by_this_thread) = match self {
-            Self::Machine(_) => (os::cpu::process(), os::cpu::thread()),
+            Self::Machine(_) => (os::time::process_cpu(), os::time::thread_cpu()),
             Self::Given(now) => (now(), 0),
         };
         Used { by_all: by_all as f64, by_this_thread: by_this_thread as f64 }

@@ -18,7 +18,7 @@ use crate::engine::control::{Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::fork;
-use crate::engine::os::masked::Masked;
+use crate::engine::os::signal_mask::Masked;
 use crate::engine::per_thread::Local;
 use probe_core::abi::Kind;
 

@@ -20,7 +20,7 @@ use super::ring::Shape;
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
-use crate::engine::os::masked::{self, Masked};
+use crate::engine::os::signal_mask::{self, Masked};
 
 /// The shortest sleep, and the longest one, for any size of ring.
 const SLEEP_LIMITS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];
@@ -67,7 +67,7 @@ impl Drain {
         let (recording, of_thread, of) = (Arc::clone(recording), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
-            masked::wake_in_time();
+            signal_mask::wake_in_time();
             let mut work = || {
                 let written =
                     drain(&recording, &of_thread, &mut output).and_then(|()| output.finish(&recording));

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::engine::entry::backend;
 use crate::engine::entry::backend::rehearsal::{CALL, call, count_in_place};
-use crate::engine::os::turns::Turns;
+use crate::engine::os::process::Turns;
 
 /// Number of calls in a round.
 const CALLS: u32 = 64;
@@ -102,7 +102,7 @@ fn middle(round: impl FnMut() -> u64) -> f64 {
 mod tests {
     use super::*;
     use crate::engine::dispatch::Event;
-    use crate::engine::os::turns::Turn;
+    use crate::engine::os::process::Turn;
     use std::iter;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};

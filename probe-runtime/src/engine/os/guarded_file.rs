@@ -17,26 +17,27 @@
 //!   holds the program's pipes, sockets and stderr open, or closes them once more, which flushes
 //!   files on some systems. The thread could say nothing on the stderr that the program has later.
 //! - **A mapping in place of a descriptor.** It can't make the file longer, and a full disk is a
-//!   SIGBUS. The rings of [`mapped`](super::mapped) are of one size, reserve it, and keep no
+//!   SIGBUS. The rings of [`mapped_file`](super::mapped_file) are of one size, reserve it, and keep no
 //!   descriptor.
 //!
 //! A write raises no signal: see [`unsignalled`].
 //!
 //! [`out_of_the_way`]: GuardedFile::out_of_the_way
 
-// Safety: relies on fcntl(2) making a new descriptor, which is this module's own.
+// Safety: relies on fcntl(2), fstat(2) and getrlimit(2), which make a descriptor of this module's
+// own, change the flags of an open one, or write to one place.
 #![cfg_attr(all(unix, not(miri)), expect(unsafe_code, reason = "see above"))]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::mem;
-#[cfg(feature = "trace")]
-use std::path::Path;
-use std::path::PathBuf;
-
 #[cfg(all(unix, not(miri)))]
-use super::identity::{self, Identity};
-use super::masked::unsignalled;
+use std::mem::MaybeUninit;
+#[cfg(all(unix, not(miri)))]
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use super::signal_mask::unsignalled;
 
 /// A file, written from its beginning, or a stream.
 #[derive(Debug)]
@@ -69,12 +70,25 @@ impl GuardedFile {
     pub(crate) fn stream(file: File) -> Self {
         Self {
             #[cfg(all(unix, not(miri)))]
-            own: Identity::of(std::os::fd::AsRawFd::as_raw_fd(&file)),
+            own: Identity::of(file.as_raw_fd()),
             file: Some(file),
             next: None,
             is_cut: false,
             path: None,
         }
+    }
+
+    /// Opens a stream for appending. Writes to it wait for room, as usual.
+    ///
+    /// # Errors
+    /// If no process reads from a named pipe; and all errors of open(2).
+    pub(crate) fn open_stream(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.append(true);
+        #[cfg(all(unix, not(miri)))]
+        return open_stream(options, path);
+        #[cfg(not(all(unix, not(miri))))]
+        options.open(path).map(Self::stream)
     }
 
     /// Moves it to a high number, if one is free, to be kept for long. A program that closes all
@@ -126,7 +140,7 @@ impl GuardedFile {
 
     #[cfg(all(unix, not(miri)))]
     fn is_own(&self) -> bool {
-        let number = self.file.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
+        let number = self.file.as_ref().map(AsRawFd::as_raw_fd);
         self.own.is_some() && number.and_then(Identity::of) == self.own
     }
 
@@ -248,12 +262,34 @@ fn write_at(mut file: &File, bytes: &[u8], at: u64) -> io::Result<usize> {
     file.write(bytes)
 }
 
+/// Opens a stream without waiting for a reader; writes to it wait again.
+#[cfg(all(unix, not(miri)))]
+fn open_stream(mut options: OpenOptions, path: &Path) -> io::Result<GuardedFile> {
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.custom_flags(flags).open(path).map_err(|error| {
+        let is_unread = error.raw_os_error() == Some(libc::ENXIO)
+            && path.metadata().is_ok_and(|it| it.file_type().is_fifo());
+        if is_unread {
+            io::Error::new(error.kind(), "no process has this pipe open to read it")
+        } else {
+            error
+        }
+    })?;
+    // SAFETY: the descriptor is the file's, and was opened here, so no other code uses its flags.
+    let is_blocking = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        flags != -1 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) != -1
+    };
+    if is_blocking { Ok(GuardedFile::stream(file)) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Returns the same file by a high number, if one is free.
 #[cfg(all(unix, not(miri)))]
 fn moved_up(file: &File) -> Option<File> {
-    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::fd::FromRawFd;
 
-    let from = identity::high();
+    let from = high();
     if file.as_raw_fd() >= from {
         return None;
     }
@@ -269,12 +305,44 @@ fn moved_up(_: &File) -> Option<File> {
     None
 }
 
+#[cfg(all(unix, not(miri)))]
+/// The device and the number there of a file, which no other file has while this one is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity(libc::dev_t, libc::ino_t);
+
+#[cfg(all(unix, not(miri)))]
+impl Identity {
+    /// Returns that of the file behind a number, if there is one. Async-signal-safe; changes errno.
+    pub(crate) fn of(descriptor: RawFd) -> Option<Self> {
+        let mut stat = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: a place for the answer, which is initialised if the call succeeds.
+        unsafe {
+            let is_told = libc::fstat(descriptor, stat.as_mut_ptr()) == 0;
+            is_told.then(|| {
+                let stat = stat.assume_init();
+                Self(stat.st_dev, stat.st_ino)
+            })
+        }
+    }
+}
+
+/// Returns the number from which descriptors that stay open for long are chosen.
+#[cfg(all(unix, not(miri)))]
+pub(crate) fn high() -> RawFd {
+    /// The kernel's table of a process's files ends with the highest number, and each fork copies
+    /// the table.
+    const HIGH: libc::rlim_t = 1024;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the result.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let from = if is_known { (limit.rlim_cur / 2).min(HIGH) } else { 0 };
+    RawFd::try_from(from).unwrap_or_default()
+}
+
 #[cfg(all(test, feature = "trace", unix, not(miri)))]
 mod tests {
-    use std::fs;
-    use std::os::fd::{AsRawFd, RawFd};
-
     use super::*;
+    use std::fs;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("probes-{}-{name}", std::process::id()));

@@ -53,131 +53,26 @@ pub(crate) const fn room(rank: Rank, hooks: AcrossForks, install: fn()) -> Ready
     if cfg!(probe_backend = "off") { room.unkept() } else { room }
 }
 
-#[cfg(all(unix, not(miri)))]
-pub(crate) mod caught;
-#[cfg(all(any(feature = "profiler", probe_agent), unix, not(miri)))]
-pub(crate) mod cpu;
-#[cfg(all(any(unix, windows), not(miri)))]
-pub(crate) mod exit;
+mod fallback;
 pub(crate) mod guarded_file;
-#[cfg(all(unix, not(miri)))]
-pub(crate) mod identity;
-#[cfg(all(unix, not(miri)))]
-pub(crate) mod masked;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
-pub(crate) mod privilege;
-#[cfg(all(unix, not(miri)))]
-pub(crate) mod shared;
+pub(crate) mod process;
 pub(crate) mod stderr;
+pub(crate) mod time;
+
 #[cfg(all(unix, not(miri)))]
-pub(crate) mod stream;
+pub(crate) mod signal_catcher;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod signal_mask;
+#[cfg(all(unix, not(miri)))]
+mod wakeup;
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) use fallback::{signal_catcher, signal_mask};
 
 /// Files as memory, on systems whose kernel tells a child from its parent.
 #[cfg(all(feature = "trace", target_os = "linux", not(miri)))]
-pub(crate) mod mapped;
+pub(crate) mod mapped_file;
 #[cfg(all(feature = "trace", not(all(target_os = "linux", not(miri)))))]
-#[path = "mapped/absent.rs"]
-pub(crate) mod mapped;
-#[cfg(feature = "trace")]
-pub(crate) mod time;
-pub(crate) mod turns;
-
-/// CPU time on a system without such clocks: the process's time is elapsed time.
-#[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
-pub(crate) mod cpu {
-    use std::sync::LazyLock;
-    use std::time::Instant;
-
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-    /// Returns the nanoseconds since the first call.
-    pub(crate) fn process() -> u64 {
-        START.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
-    }
-
-    /// Returns 0, since the time is not known.
-    pub(crate) fn thread() -> u64 {
-        0
-    }
-}
-
-/// A system without signals.
-#[cfg(not(all(unix, not(miri))))]
-#[path = "caught/absent.rs"]
-pub(crate) mod caught;
-
-/// A system without calls at exit. Installing one succeeds, and does nothing.
-#[cfg(not(all(any(unix, windows), not(miri))))]
-pub(crate) mod exit {
-    pub(crate) fn install(_at_exit: extern "C" fn()) -> bool {
-        true
-    }
-}
-
-/// A system that does not report raised privileges.
-#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
-pub(crate) mod privilege {
-    pub(crate) fn is_raised() -> bool {
-        false
-    }
-}
-
-/// A system without forks.
-#[cfg(not(all(unix, not(miri))))]
-pub(crate) mod shared {
-    use std::sync::atomic::AtomicU32;
-
-    #[derive(Debug)]
-    pub(crate) struct Shared<const N: usize>([AtomicU32; N]);
-
-    impl<const N: usize> Shared<N> {
-        pub(crate) fn new() -> Option<Self> {
-            None
-        }
-    }
-
-    impl<const N: usize> std::ops::Deref for Shared<N> {
-        type Target = [AtomicU32; N];
-
-        fn deref(&self) -> &Self::Target {
-            &self.0
-        }
-    }
-}
-
-/// Streams, opened like any file.
-#[cfg(not(all(unix, not(miri))))]
-pub(crate) mod stream {
-    use std::fs::OpenOptions;
-    use std::io;
-    use std::path::Path;
-
-    use super::guarded_file::GuardedFile;
-
-    pub(crate) fn open(path: &Path) -> io::Result<GuardedFile> {
-        OpenOptions::new().append(true).open(path).map(GuardedFile::stream)
-    }
-}
-
-/// Threads of a system without signals.
-#[cfg(not(all(unix, not(miri))))]
-pub(crate) mod masked {
-    pub(crate) fn unsignalled<T, E>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        write()
-    }
-
-    /// A guard without effect.
-    pub(crate) struct Masked(());
-
-    impl Masked {
-        pub(crate) fn new() -> Self {
-            Self(())
-        }
-    }
-
-    #[cfg(any(feature = "profiler", feature = "trace"))]
-    pub(crate) fn wake_in_time() {}
-}
+pub(crate) use fallback::mapped_file;
 
 /// The kernel's events, on systems that the bindings support.
 #[cfg(all(
@@ -191,13 +86,10 @@ pub(crate) mod perf;
     feature = "perf",
     not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))
 ))]
-#[path = "perf/absent.rs"]
-pub(crate) mod perf;
+pub(crate) use fallback::perf;
 
 #[cfg(not(probe_backend = "patched"))]
-mod generic;
-#[cfg(not(probe_backend = "patched"))]
-pub(crate) use generic::*;
+pub(crate) use fallback::unpatched::*;
 
 #[cfg(probe_backend = "patched")]
 mod linux;

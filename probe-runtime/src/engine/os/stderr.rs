@@ -8,7 +8,7 @@
 
 use std::io::Write;
 
-use super::masked::unsignalled;
+use super::signal_mask::unsignalled;
 
 /// Writes a line, as far as the system accepts it. Output that other threads write at the same time
 /// may come in between.

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(probe_backend = "patched")]
-use super::SiteAddr;
 use super::access::ALIAS_WORKS;
-use super::{Refusal, RefusalReason, TextPolicy};
+use super::{Refusal, TextPolicy};
+#[cfg(probe_backend = "patched")]
+use super::{RefusalReason, SiteAddr};
 
 /// The number of refusals that are kept in full; the others are only counted.
 const KEPT: usize = 64;
@@ -295,7 +295,7 @@ pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::sites::SiteAddr;
+    use crate::engine::sites::{RefusalReason, SiteAddr};
 
     #[test]
     fn keeps_the_first_refusals_and_counts_the_rest() {

@@ -34,8 +34,8 @@ use super::{
 };
 use crate::engine::control;
 use crate::engine::dispatch::{Inside, dispatch};
-use crate::engine::os::caught::ask;
-use crate::engine::os::signals::Blocked;
+use crate::engine::os::signal_catcher::ask;
+use crate::engine::os::signal_mask::Blocked;
 use crate::engine::os::thread::{errno, set_errno};
 use probe_core::abi::Kind;
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use object::{Object, ReadCache};
 
-use crate::engine::os::privilege;
+use crate::engine::os::process;
 
 /// The folder of the system's separate files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -108,7 +108,7 @@ fn checksum(path: &Path) -> Option<u32> {
 /// Returns the folder of debuginfod's cache, as its client chooses it; `None` where nobody uses it.
 fn cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    if privilege::is_raised() {
+    if process::has_raised_rights() {
         return None;
     }
     set("DEBUGINFOD_URLS")?;

@@ -17,7 +17,7 @@ pub(super) fn start_if_asked() -> Result<(), Error> {
     if !is_asked(&value.to_string_lossy())? {
         return Ok(());
     }
-    if os::privilege::is_raised() {
+    if os::process::has_raised_rights() {
         say(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); no \
              other process may ask it"

@@ -31,7 +31,7 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
     if value.is_empty() {
         return Ok(AskedRules::default());
     }
-    if os::privilege::is_raised() {
+    if os::process::has_raised_rights() {
         say(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              follows no rules that its environment names"

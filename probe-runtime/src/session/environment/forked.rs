@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::piece::say;
-use crate::engine::os::shared::Shared;
+use crate::engine::os::process::Shared;
 
 /// The numbers that a process shares with its children.
 struct Family(Shared<3>);

@@ -217,7 +217,7 @@ fn attach_asked() -> Result<EnvGuard, Error> {
     if value.is_empty() {
         return Ok(EnvGuard::default());
     }
-    if os::privilege::is_raised() {
+    if os::process::has_raised_rights() {
         say(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              attaches nothing that its environment names"

@@ -92,7 +92,7 @@ pub(super) fn outputs() -> MutexGuard<'static, Vec<ListedOutput>> {
 pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
-        if !os::exit::install(at_exit) {
+        if !os::process::at_exit(at_exit) {
             say("PROBES: the system has no room for a call at the program's exit (atexit); reports come \
                  when the guard drops, but not when the program exits before that");
         }

@@ -25,12 +25,12 @@ use super::output::{end_triggers, outputs, report_all, report_and_end};
 use super::piece::say;
 use super::when::{ON, When};
 use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
-#[cfg(probe_discovers)]
-use crate::engine::os::caught::ask;
-use crate::engine::os::caught::{Caught, Woken};
 use crate::engine::os::fork::process;
-use crate::engine::os::masked::Masked;
-use crate::engine::os::turns::{Turn, Turns};
+use crate::engine::os::process::{Turn, Turns};
+#[cfg(probe_discovers)]
+use crate::engine::os::signal_catcher::ask;
+use crate::engine::os::signal_catcher::{Caught, Woken};
+use crate::engine::os::signal_mask::Masked;
 
 /// The thread's name.
 const NAME: &str = "probe-reports";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::os::caught::Signal;
+use crate::engine::os::signal_catcher::Signal;
 use probe_lang::syntax::{ParseError, interval};
 
 pub(super) const EVERY: &str = "PROBES_EVERY";

@@ -17,7 +17,7 @@
 //!
 //! The handler's hits may also be in another consumer meanwhile, so that a detach does not wait for
 //! this one. Hence the silence is read between the mark and the ring's address. A handler may fork,
-//! too, and the child may find the ring's head wiped ([`mapped`](crate::engine::os::mapped)). Hence the
+//! too, and the child may find the ring's head wiped ([`mapped`](crate::engine::os::mapped_file)). Hence the
 //! origin is read before the check of room: a wiped head has none.
 //!
 //! Cost: 75 instructions from the site and back; 16 for each field, and some 30 for the first.

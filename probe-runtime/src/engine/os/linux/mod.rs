@@ -1,14 +1,12 @@
 //! Linux: the services that only this crate needs, beside those of `probe-patch`.
 
-pub(crate) mod imports;
 #[cfg(all(feature = "profiler", not(miri)))]
-pub(crate) mod interrupted;
+pub(crate) mod cpu_samples;
+#[cfg(feature = "profiler")]
+mod function_bounds;
+pub(crate) mod imports;
 pub(crate) mod objects;
 pub(crate) mod peek;
-#[cfg(probe_discovers)]
-pub(crate) mod signals;
-#[cfg(feature = "profiler")]
-mod unwound;
 
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::os::maps;

@@ -186,6 +186,7 @@ impl std::fmt::Debug for Site {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::sites::RefusalReason;
     use proptest::prelude::*;
 
     fn branch(addr: usize, target: usize, is_call: bool) -> Instruction {
@@ -236,11 +237,9 @@ mod tests {
         use Mode::{Counting, Latent};
         const BLOCK: usize = 0x8000;
         // This range includes sites across two words.
-        for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
-            let addr = SiteAddr(addr);
-            let active = both(addr, 0x1100)[at];
-            let [block, _] = both(addr, BLOCK);
-            let bare = Site::new(addr, active);
+        for (addr, is_call) in (0x1000..0x1008).flat_map(|addr| [(addr, false), (addr, true)]) {
+            let (active, block) = (branch(addr, 0x1100, is_call), branch(addr, BLOCK, false));
+            let bare = Site::new(SiteAddr(addr), active);
             let mut site = bare;
             assert!(site.set_block(BLOCK));
             let own = [(Latent, Instruction::NOP5), (Mode::Active, active), (Counting, block)];

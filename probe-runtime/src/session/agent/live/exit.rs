@@ -16,7 +16,7 @@ pub(super) fn prepare() {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
         // Without it, the file stays as one that nobody serves.
-        let _ = os::exit::install(at_exit);
+        let _ = os::process::at_exit(at_exit);
     });
 }
 

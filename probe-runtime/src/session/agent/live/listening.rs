@@ -16,7 +16,7 @@ use super::{exit, forks, say, session, threads};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
-use crate::engine::os::masked::Masked;
+use crate::engine::os::signal_mask::Masked;
 #[cfg(feature = "finstrument")]
 use crate::finstrument;
 

@@ -21,8 +21,8 @@ use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
 use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
-use crate::engine::os::masked::Masked;
-use crate::engine::os::{self, cpu};
+use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::{self, time};
 
 /// The thread's name.
 const NAME: &str = "probe-client";
@@ -98,7 +98,7 @@ fn hello() -> Hello {
 
 /// Answers one request after another, until the client ends the connection.
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
-    let mut told = cpu::thread();
+    let mut told = time::thread_cpu();
     let mut looking = None;
     loop {
         while lock().has_attachments_of(session.number) {
@@ -107,7 +107,7 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
             }
             look_for_probes();
             // It is no part of an answer.
-            told = cpu::thread();
+            told = time::thread_cpu();
         }
         let ReceivedFrame { payload, file } = match channel.receive(None, PATIENCE) {
             Ok(Some(received)) => received,
@@ -131,7 +131,7 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
             }
         };
         if let Body::Done(done) = &mut body {
-            let used = cpu::thread();
+            let used = time::thread_cpu();
             done.cpu_ns = used.saturating_sub(std::mem::replace(&mut told, used));
         }
         // From the answer on, which says that something is attached.

@@ -171,12 +171,12 @@ impl Drop for Interrupted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::os::cpu;
+    use crate::engine::os::time;
 
     #[inline(never)]
     fn spin(until: u64) -> u64 {
         let mut rounds = 0;
-        while cpu::thread() < until {
+        while time::thread_cpu() < until {
             (0..1000).for_each(|n| _ = std::hint::black_box(n));
             rounds += 1;
         }
@@ -188,9 +188,9 @@ mod tests {
         let Ok(mut own) = Interrupted::begin(thread::id(), 100_000) else {
             return eprintln!("the kernel does not permit it");
         };
-        let begin = cpu::thread();
+        let begin = time::thread_cpu();
         assert!(spin(begin + 50_000_000) > 0);
-        let used = cpu::thread() - begin;
+        let used = time::thread_cpu() - begin;
         let (mut samples, mut in_text) = (0, 0);
         let lost = own.read(|address| {
             samples += 1;

@@ -15,8 +15,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::identity::Identity;
-use super::milliseconds;
+use super::guarded_file::Identity;
 
 /// The time between looks of a sleeping thread if poll(2) does not wait for the pipe.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
@@ -97,6 +96,11 @@ impl Bell {
 }
 
 static RING: u8 = 1;
+
+fn milliseconds(duration: Duration) -> libc::c_int {
+    // Rounded up, so that a wait never ends early.
+    duration.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX)
+}
 
 fn nap(limit: Option<Duration>) {
     std::thread::sleep(limit.unwrap_or(BETWEEN_LOOKS).min(BETWEEN_LOOKS));

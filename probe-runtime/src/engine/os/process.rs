@@ -1,0 +1,146 @@
+//! Services that concern the whole process: a call at its end, whether it has raised rights, numbers
+//! that it shares with its children, and a right that one of its threads has at a time.
+
+// Safety: relies on atexit(3) and getauxval(3), and on mmap(2) and munmap(2) of a page of its own.
+#![cfg_attr(all(any(unix, windows), not(miri)), expect(unsafe_code, reason = "see above"))]
+
+use std::ops::Deref;
+#[cfg(all(unix, not(miri)))]
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::fork::process;
+
+/// Makes `call` run once, when a thread calls `exit` or `main` returns. It does not run if the
+/// process is killed, aborts, leaves by `_exit` or becomes another program. A forked child calls it
+/// too, at its own end. Returns whether the system has accepted the call; it may lack memory. On a
+/// system without such calls, this succeeds and does nothing.
+pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
+    #[cfg(all(any(unix, windows), not(miri)))]
+    // SAFETY: a function that stays: this code is kept loaded.
+    return unsafe { libc::atexit(call) == 0 };
+    #[cfg(not(all(any(unix, windows), not(miri))))]
+    {
+        let _ = call;
+        true
+    }
+}
+
+/// Returns whether the program's file gives it rights (setuid, setgid, capabilities) that its user
+/// lacks, as far as the system tells. That user has chosen the program's environment.
+pub(crate) fn has_raised_rights() -> bool {
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+    // SAFETY: no pointers.
+    return unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
+    #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
+    false
+}
+
+#[cfg(all(unix, not(miri)))]
+/// Numbers that the process shares with the children that it forks from then on. Zeros at first. Each process that drops it unmaps its own view.
+#[derive(Debug)]
+pub(crate) struct Shared<const N: usize>(NonNull<[AtomicU32; N]>);
+
+#[cfg(all(unix, not(miri)))]
+// SAFETY: atomics, at an address that any thread may use.
+unsafe impl<const N: usize> Send for Shared<N> {}
+
+#[cfg(all(unix, not(miri)))]
+impl<const N: usize> Shared<N> {
+    /// Returns `None` if the system has no memory for that. Uses no heap.
+    pub(crate) fn new() -> Option<Self> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: maps memory at a free place.
+        let start = unsafe { libc::mmap(ptr::null_mut(), size_of::<[AtomicU32; N]>(), rights, flags, -1, 0) };
+        let is_mapped = start != libc::MAP_FAILED;
+        NonNull::new(start.cast()).filter(|_| is_mapped).map(Self)
+    }
+}
+
+#[cfg(all(unix, not(miri)))]
+impl<const N: usize> Deref for Shared<N> {
+    type Target = [AtomicU32; N];
+
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: mapped by `new` with zeros, which are atomics, and unmapped by the drop alone.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+#[cfg(all(unix, not(miri)))]
+impl<const N: usize> Drop for Shared<N> {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; no reference is left.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<[AtomicU32; N]>()) };
+    }
+}
+
+/// A system without forks.
+#[cfg(not(all(unix, not(miri))))]
+#[derive(Debug)]
+pub(crate) struct Shared<const N: usize>([AtomicU32; N]);
+
+#[cfg(not(all(unix, not(miri))))]
+impl<const N: usize> Shared<N> {
+    pub(crate) fn new() -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(not(all(unix, not(miri))))]
+impl<const N: usize> std::ops::Deref for Shared<N> {
+    type Target = [AtomicU32; N];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// The process whose thread has the turn; 0 if no thread has it. A forked child ignores a turn that
+/// was taken in its parent.
+pub(crate) struct Turns(AtomicU64);
+
+/// A turn, until it drops.
+pub(crate) struct Turn<'a>(&'a AtomicU64);
+
+impl Turns {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Takes the turn, unless a thread of this process has it.
+    pub(crate) fn take(&self) -> Option<Turn<'_>> {
+        let (holder, own) = (self.0.load(Ordering::Relaxed), process());
+        let taken = || self.0.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        // Only where it was taken: one that is made and dropped gives back the turn of another.
+        if holder != own && taken() { Some(Turn(&self.0)) } else { None }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let turns = Turns::new();
+        let turn = turns.take();
+        assert!(turn.is_some() && turns.take().is_none());
+        assert!(turns.take().is_none(), "a refused attempt releases nothing");
+        drop(turn);
+        assert!(turns.take().is_some());
+    }
+
+    #[test]
+    fn a_forked_child_ignores_its_parents_turn() {
+        let turns = Turns(AtomicU64::new(process() ^ 1));
+        assert!(turns.take().is_some());
+    }
+}
