@@ -21,7 +21,7 @@ macro_rules! reads_clock {
 #[cfg(any(feature = "call-tree", feature = "latency"))]
 macro_rules! hits_quickly {
     ($consumer:ident) => {
-        impl crate::engine::dispatch::Quicker for $consumer {
+        impl crate::engine::dispatch::QuickListener for $consumer {
             #[inline(always)]
             fn hit_quickly(&self, event: &Event<'_>) -> bool {
                 self.calls.hit_quickly(event, self)

@@ -1,7 +1,7 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
-//! ([`rehearsal`](crate::engine::dispatch::rehearsal)), now and then, from the thread that polls, as far as
+//! ([`rehearsal`](crate::engine::dispatch::calibration)), now and then, from the thread that polls, as far as
 //! the budget pays for it: beside the program, since a processor that two threads share takes
 //! longer. The cost is the mean of the last rehearsals: where the two share it now and then, each
 //! takes one of two times, and so do the program's hits. In a program, a hit takes longer if its
@@ -18,7 +18,7 @@ use super::time::TimeSource;
 use crate::engine::clock::Clock;
 use crate::engine::control::Consumer;
 use crate::engine::dispatch::Event;
-use crate::engine::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
+use crate::engine::dispatch::calibration::{cost_of_blocks, cost_of_counted_hits, cost_of_delivered_hits};
 use crate::engine::error::Error;
 
 /// Relative uncertainty of the cost of a hit that is not in order.
@@ -164,10 +164,10 @@ impl LoneSampler {
     fn rehearse(&self) -> Option<[f64; 5]> {
         let Self { clock, scale, ref sampler } = *self;
         let now = || clock.now();
-        let counted = BESIDE * hits_in_place(now)? / 2.0;
-        let shared = hits_that_count(now)? / 2.0;
+        let counted = BESIDE * cost_of_blocks(now)? / 2.0;
+        let shared = cost_of_counted_hits(now)? / 2.0;
         sampler.set_mode(0, MeasureMode::Counted);
-        let delivered = hits_that_call(now, Arc::clone(sampler), || ())? / 2.0;
+        let delivered = cost_of_delivered_hits(now, Arc::clone(sampler), || ())? / 2.0;
         sampler.set_mode(0, MeasureMode::Timed);
         let seen = || sampler.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
@@ -176,7 +176,7 @@ impl LoneSampler {
             inside.push((after.time - before.time) / (after.ended - before.ended).max(1.0));
             before = after;
         };
-        let timed = hits_that_call(now, Arc::clone(sampler), round)? / 2.0;
+        let timed = cost_of_delivered_hits(now, Arc::clone(sampler), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
         Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * scale))
     }

@@ -56,7 +56,7 @@ pub(super) use timing::Timed;
 use crate::engine::calls::Function;
 use crate::engine::clock::Clock;
 use crate::engine::control::{Consumer, ProbeSet, Start, Switch, Wants};
-use crate::engine::dispatch::{Event, Quick, Quicker, quick};
+use crate::engine::dispatch::{Event, Quick, QuickListener, quick};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 
@@ -333,7 +333,7 @@ impl Consumer for Profiler {
     }
 }
 
-impl Quicker for Profiler {
+impl QuickListener for Profiler {
     #[inline(always)]
     fn hit_quickly(&self, event: &Event<'_>) -> bool {
         self.core.sampler.get().is_some_and(|sampler| sampler.sample_quickly(event))

@@ -65,7 +65,7 @@ impl Shares {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
         let period = (cost / (CLOCK * budget)).clamp(SHORTEST, LONGEST) as u64;
         let living: BTreeMap<_, _> =
-            slots().filter_map(|slot| Some((slot.thread(), (slot, slot.asked_for()?)))).collect();
+            slots().filter_map(|slot| Some((slot.thread(), (slot, slot.tid()?)))).collect();
         let is_new = |(number, _): &(&u64, _)| !threads.contains_key(number);
         let new: Vec<_> = living.iter().filter(is_new).collect();
         let mut addresses = Vec::new();
@@ -79,7 +79,7 @@ impl Shares {
                 let room = threads.len() < MOST_THREADS;
                 match room.then(|| Interrupted::begin(*thread, period)) {
                     // Another thread may have the id by now, also one that makes no hits.
-                    Some(Ok(_)) if (slot.thread(), slot.asked_for()) != (*number, Some(*thread)) => (),
+                    Some(Ok(_)) if (slot.thread(), slot.tid()) != (*number, Some(*thread)) => (),
                     Some(Ok(begun)) => _ = threads.insert(*number, begun),
                     // It has ended by now.
                     Some(Err(error)) if error.raw_os_error() == Some(libc::ESRCH) => (),

@@ -87,10 +87,7 @@ impl TimeSource {
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "patched", not(miri)))]
         if let Self::Machine(_) = self {
-            slots()
-                .take(BOOKED)
-                .filter_map(ThreadSlot::asked_for)
-                .for_each(|id| _ = os::time::book_cpu_of(id));
+            slots().take(BOOKED).filter_map(ThreadSlot::tid).for_each(|id| _ = os::time::book_cpu_of(id));
         }
         self.used()
     }

@@ -95,7 +95,7 @@ impl Control {
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
         let left = self.attachments.left_each(&ids);
-        let attachment = self.attachments.place(attached, self.limbo.now());
+        let attachment = self.attachments.place(attached, self.reclaimer.now());
         self.attachments.reserve(&ids);
         for (id, action) in ids.iter().zip(actions) {
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
@@ -157,12 +157,12 @@ impl Control {
         let Some((attached, is_mixed)) = self.attachments.remove(attachment) else { return report };
         self.publish(&ids, loaded);
         self.forget(&ids);
-        // Retired after its hooks, so `limbo` returns it no earlier than them.
+        // Retired after its hooks, so `reclaimer` returns it no earlier than them.
         let used = if is_mixed { attached.counters.len() } else { attached.own() };
         let Attached { since, subscription, counters, policy, runs, text, standing, .. } = attached;
         let late = standing.map(|standing| standing.counters).unwrap_or_default();
         let detached = Detached { subscription, counters, used, late };
-        self.limbo.retire(since, Garbage::Detached(Box::new(detached)));
+        self.reclaimer.retire(since, Garbage::Detached(Box::new(detached)));
         let access = if is_still_open(&text, loaded) { self.access_to_open(policy) } else { policy.access() };
         if left_all.is_some() {
             // It alone decided on these probes, so none of them has a member now.

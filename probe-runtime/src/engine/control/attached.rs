@@ -8,7 +8,7 @@ use super::policy::Policy;
 use super::runs::{Run, runs};
 use super::standing::Standing;
 use super::{HeldText, Wants};
-use crate::engine::dispatch::{Era, Subscription};
+use crate::engine::dispatch::{Epoch, Subscription};
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::{Mode, Report};
 
@@ -21,7 +21,7 @@ pub(super) struct Attached {
     pub(super) counters: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
     /// The time from which hits may have found it.
-    pub(super) since: Era,
+    pub(super) since: Epoch,
     pub(super) policy: Policy,
     pub(super) is_paused: Cell<bool>,
     /// The mode of its sites while it alone decides on them; `None` if they have several modes.
@@ -54,7 +54,7 @@ impl Attached {
             wants,
             counters,
             subscription: Arc::clone(subscription),
-            since: Era::UNKNOWN,
+            since: Epoch::UNKNOWN,
             policy,
             is_paused: Cell::new(false),
             mode: (wants == Wants::Hits).then_some(Mode::Active),

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::members::Members;
 use super::parts::{Part, Parts};
 use super::policy::Policy;
-use crate::engine::dispatch::{Era, Subscription};
+use crate::engine::dispatch::{Epoch, Subscription};
 use crate::engine::registry::{ProbeId, ProbeState};
 use crate::engine::sites::{Mode, Report, TextPolicy};
 
@@ -99,7 +99,7 @@ impl Attachments {
     }
 
     /// Stores an attachment that hits may find from now on; returns its number.
-    pub(super) fn place(&mut self, attached: Attached, now: Era) -> usize {
+    pub(super) fn place(&mut self, attached: Attached, now: Epoch) -> usize {
         let number = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
             self.all.push(None);
             self.all.len() - 1

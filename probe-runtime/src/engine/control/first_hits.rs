@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::garbage::Garbage;
 use super::standing::{Rule, Standing};
 use super::state::Control;
-use crate::engine::dispatch::{Era, Event, Listener, Subscription};
+use crate::engine::dispatch::{Epoch, Event, Listener, Subscription};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::ProbeId;
@@ -68,7 +68,7 @@ impl Control {
         }
         self.replace_first_hooks(loaded);
         let retired = self.registry.provider()?.end_first_hits()?;
-        self.limbo.retire(Era::UNKNOWN, Garbage::Provider(retired));
+        self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(retired));
         Some(std::mem::take(&mut self.first_hits.counters))
     }
 
@@ -158,7 +158,7 @@ impl Control {
         // Definitions do not refer to these hooks any more.
         let calls: Vec<_> = calls.iter().map(|(_, call)| *call).collect();
         if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&calls)) {
-            self.limbo.retire(Era::UNKNOWN, Garbage::Provider(hooks));
+            self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(hooks));
         }
         self.remember(&ids, loaded);
         let access = self.access_to_new();

@@ -5,7 +5,7 @@ use super::garbage::Garbage;
 use super::parts::Part;
 #[cfg(not(probe_backend = "patched"))]
 use super::runs::Run;
-use crate::engine::dispatch::{Action, Hooks, Limbo, Room, Unpublished};
+use crate::engine::dispatch::{Action, HookBuilder, HookCapacity, Reclaimer, Unpublished};
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, ProbeState, Registry};
 #[cfg(not(probe_backend = "patched"))]
@@ -17,12 +17,12 @@ impl Attachments {
         &mut self,
         ids: &[ProbeId],
         registry: &Registry,
-        limbo: &mut Limbo<Garbage>,
+        reclaimer: &mut Reclaimer<Garbage>,
         loaded: KeptLoaded<'_>,
     ) {
         self.turn(ids);
-        let (is_paused, now) = (is_paused(&self.all), limbo.now());
-        let mut room = Room::default();
+        let (is_paused, now) = (is_paused(&self.all), reclaimer.now());
+        let mut room = HookCapacity::default();
         for id in ids {
             let of_probe = &self.members[id.index()];
             // Most probes have one listener.
@@ -32,7 +32,7 @@ impl Attachments {
             }
         }
         let mut old = Vec::new();
-        let mut hooks = (room != Room::default()).then(|| Hooks::with_room(room, now));
+        let mut hooks = (room != HookCapacity::default()).then(|| HookBuilder::with_capacity(room, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
             let (counter, attachments) = (self.counters.of(id), &self.all);
@@ -54,7 +54,7 @@ impl Attachments {
                 Unpublished::add(&mut old, hook);
             }
         }
-        old.into_iter().for_each(|hooks| limbo.retire(hooks.since(), Garbage::Hooks(hooks)));
+        old.into_iter().for_each(|hooks| reclaimer.retire(hooks.since(), Garbage::Hooks(hooks)));
     }
 
     /// Points the definitions of these probes to their hooks.

@@ -26,7 +26,7 @@ use super::runs::runs;
 use super::standing::Standing;
 use super::state::Control;
 use super::{Consumer, ProbeSet, Start, Wants, turn};
-use crate::engine::dispatch::{Action, CounterAt, Subscription, UnsettledSwitch};
+use crate::engine::dispatch::{Action, CounterAt, Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, Registry};
@@ -82,7 +82,7 @@ impl Late {
         });
         if let Some(unsettled) = unsettled {
             settle(Visibility::Synchronous, None);
-            subscription.settle(unsettled);
+            subscription.commit(unsettled);
         }
     }
 }
@@ -173,7 +173,7 @@ impl Control {
                 mem::take(&mut standing.waiting).into_iter().map(|id| (id, Start::On)).collect();
             let unsettled = self.join(number, &starts, loaded);
             if let Some((attached, unsettled)) = self.attachments.attached(number).zip(unsettled) {
-                attached.subscription.settle_locked(unsettled);
+                attached.subscription.commit_locked(unsettled);
             }
         }
         if !self.attachments.waits_for_first_hits() {
@@ -236,7 +236,7 @@ impl Control {
         number: usize,
         starts: &[(ProbeId, Start)],
         loaded: KeptLoaded<'_>,
-    ) -> Option<UnsettledSwitch> {
+    ) -> Option<Transition> {
         let mut report = Report::default();
         // Objects may have been unloaded while the consumer got ready.
         let ids = self.free_of(number, starts.iter().map(|(id, _)| *id), loaded);
@@ -279,7 +279,7 @@ impl Control {
                 standing.counters.push(own.clone());
             }
         }
-        let unsettled = attached.subscription.unsettle();
+        let unsettled = attached.subscription.begin_transition();
         self.add_first_hits(number, &ids);
         self.publish(&ids, loaded);
         self.remember(&ids, loaded);

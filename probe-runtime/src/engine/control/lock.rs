@@ -45,7 +45,7 @@ use super::ready;
 use super::retired::tidy;
 use super::state::Control;
 use super::turn;
-use crate::engine::dispatch::{self, Guarded};
+use crate::engine::dispatch::{self, ReentrancyGuard};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::kept::Kept;
@@ -61,7 +61,7 @@ static SWEEP: AtomicBool = AtomicBool::new(false);
 pub(super) struct Locked {
     // Dropped first: the lock is free before consumers may be called again.
     control: MutexGuard<'static, Control>,
-    guarded: Guarded,
+    guarded: ReentrancyGuard,
     // Dropped last: sweeps once the lock is free.
     sweeper: Sweeper,
 }
@@ -88,7 +88,7 @@ pub(super) fn lock() -> Locked {
 pub(super) fn lock_here() -> Locked {
     ready::prepare();
     touch_thread_locals();
-    let guarded = Guarded::new();
+    let guarded = ReentrancyGuard::new();
     // A panic under the lock is a bug in this crate. The state is consistent between steps even
     // then.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +164,7 @@ pub(crate) fn sweep() {
     SWEEP.store(true, Ordering::SeqCst);
     let _whole = Uncancellable::new();
     touch_thread_locals();
-    let guarded = Guarded::new();
+    let guarded = ReentrancyGuard::new();
     let control = match CONTROL.try_lock() {
         Ok(control) => control,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),

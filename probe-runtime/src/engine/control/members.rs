@@ -195,7 +195,7 @@ impl Members {
         parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
     }
 
-    /// Publishes a hook; returns the replaced one, which must go to `limbo`.
+    /// Publishes a hook; returns the replaced one, which must go to `reclaimer`.
     #[inline]
     pub(super) fn publish<'a>(
         &mut self,

@@ -10,7 +10,7 @@
 //!
 //! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
-//! switched. `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
+//! switched. `Reclaimer` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
 //! `partial`, `refresh`, `join`) change attachments first, then publish hooks, then switch
 //! sites.
 //!

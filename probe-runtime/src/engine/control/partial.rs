@@ -213,7 +213,7 @@ impl Switch {
         self.operate(&mut locked, &mut |control, access, loaded| {
             control.set_off(self.number, probes, is_off, access, &mut report, loaded);
         });
-        let has_retired = locked.limbo.has_new();
+        let has_retired = locked.reclaimer.has_new();
         drop(locked);
         if has_retired {
             // This drops no consumer: the caller may be a consumer's own thread.

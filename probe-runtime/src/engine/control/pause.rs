@@ -12,7 +12,7 @@ use super::lock::{Locked, lock_here, with_objects};
 use super::refuse;
 use super::retired::settle;
 use super::state::Control;
-use crate::engine::dispatch::{Subscription, UnsettledSwitch};
+use crate::engine::dispatch::{Subscription, Transition};
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::provider;
@@ -35,9 +35,9 @@ pub(super) fn pause(
         && let Some((attached, on, loaded)) = locked.find_plain(attachment, is_paused)
     {
         attached.is_paused.set(is_paused);
-        let unsettled = subscription.unsettle();
+        let unsettled = subscription.begin_transition();
         if locked.switches_one(attached, on, loaded) {
-            subscription.settle_locked(unsettled);
+            subscription.commit_locked(unsettled);
             locked.unlock();
             // Built here, where it is returned, so that it is not copied.
             let mut report = Report::default();
@@ -45,7 +45,7 @@ pub(super) fn pause(
             return report;
         }
         let report = locked.switch_held(attached, on, loaded);
-        subscription.settle_locked(unsettled);
+        subscription.commit_locked(unsettled);
         locked.unlock();
         return report;
     }
@@ -76,16 +76,16 @@ fn pause_any(
         control.registry.name_pending();
         with_objects(control, &mut set_paused);
     }
-    let is_done = visibility == Visibility::Eventual && !control.limbo.has_new();
+    let is_done = visibility == Visibility::Eventual && !control.reclaimer.has_new();
     if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {
-        subscription.settle_locked(unsettled);
+        subscription.commit_locked(unsettled);
     }
     locked.unlock();
     if !is_done {
-        settle(visibility, is_paused.then(|| subscription.awaited()));
+        settle(visibility, is_paused.then(|| subscription.wait_for()));
     }
     if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
-        subscription.settle(unsettled);
+        subscription.commit(unsettled);
     }
     report
 }
@@ -104,7 +104,7 @@ impl Control {
             && attached.decides_alone()
             && !self.registry.has_discovered()
             && !attached.subscription.has_failed()
-            && !self.limbo.has_new();
+            && !self.reclaimer.has_new();
         let on = attached.mode.filter(|_| is_plain)?;
         let loaded = self.registry.kept_loaded().filter(|_| attached.policy.is_open())?;
         Some((attached, on, loaded))
@@ -141,7 +141,7 @@ impl Control {
         is_paused: bool,
         report: &mut Report,
         loaded: KeptLoaded<'_>,
-    ) -> Option<UnsettledSwitch> {
+    ) -> Option<Transition> {
         let attached = self.attachments.attached(attachment)?;
         if !is_paused && attached.subscription.has_failed() {
             refuse(&self.registry, &attached.ids, &RefusalReason::Failed, report);
@@ -155,9 +155,9 @@ impl Control {
         let mode = attached.left().filter(|_| decides_alone);
         // An eventual pause promises nothing about hits under way, and saves an instruction.
         if attached.policy.visibility == Visibility::Synchronous {
-            attached.subscription.set_silent(is_paused);
+            attached.subscription.set_disabled(is_paused);
         }
-        let unsettled = attached.subscription.unsettle();
+        let unsettled = attached.subscription.begin_transition();
         let access = self.access_to_open(attached.policy);
         // Writing to text that is held open is no cancellation point. Opening text, reading its
         // rights, and mapping blocks may be.

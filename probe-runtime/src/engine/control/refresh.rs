@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::garbage::Garbage;
 use super::state::Control;
 use super::{forget_unloaded_text, leave_taken, refuse_taken};
-use crate::engine::dispatch::Era;
+use crate::engine::dispatch::Epoch;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 #[cfg(probe_backend = "patched")]
 use crate::engine::registry::ProbeState;
@@ -51,7 +51,7 @@ impl Control {
         self.forget_unswitched();
         for unloaded in change.unloaded {
             self.has_unloaded = true;
-            self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
+            self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(unloaded));
         }
         self.adopt(&change.found, true, loaded);
         // No probe above these ever had members.
@@ -97,10 +97,10 @@ impl Control {
         let mut late = Report::default();
         refuse_taken(&self.registry, ids, &mut late);
         let unsettled =
-            self.attachments.attached(attachment).map(|attached| attached.subscription.unsettle());
+            self.attachments.attached(attachment).map(|attached| attached.subscription.begin_transition());
         self.switch_each(ids, &[], self.access_to_new(), &mut late, loaded);
         if let (Some(attached), Some(unsettled)) = (self.attachments.attached(attachment), unsettled) {
-            attached.subscription.settle_locked(unsettled);
+            attached.subscription.commit_locked(unsettled);
         }
         self.attachments.keep_late(attachment, late);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::lock::operate;
 use super::ready;
 use super::retired::settle;
-use crate::engine::dispatch::{Awaited, Subscription, Wrapper};
+use crate::engine::dispatch::{Subscription, WaitFor, Wrapper};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeInfo;
 use crate::engine::sites::{Report, Visibility};
@@ -80,7 +80,7 @@ impl Replacement {
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = operate(|control, loaded| control.detach(number, loaded));
-        settle(Visibility::Synchronous, Some(Awaited::Passing));
+        settle(Visibility::Synchronous, Some(WaitFor::Passing));
         report
     }
 }

@@ -8,12 +8,12 @@
 //!
 //! Threads are between a site and a consumer for a few instructions, so counts are at rest after
 //! the wait. A later operation frees whatever other hits may still be reading
-//! ([`Limbo`](crate::engine::dispatch::Limbo)).
+//! ([`Reclaimer`](crate::engine::dispatch::Reclaimer)).
 
 use super::counters::count;
 use super::garbage::{Detached, Garbage};
 use super::lock::lock;
-use crate::engine::dispatch::{Awaited, CounterAt, Fenced, Vacated, wait};
+use crate::engine::dispatch::{BarrierProof, CounterAt, Quiescent, WaitFor, synchronize};
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::sites::Visibility;
 
@@ -22,18 +22,18 @@ use crate::engine::sites::Visibility;
 ///
 /// Returns `None` if it waited for no hit. Inside a hit it never waits, since the awaited hit may
 /// be further down the same stack.
-pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited>) -> Option<Vacated> {
+pub(super) fn settle(visibility: Visibility, awaited: Option<WaitFor>) -> Option<Quiescent> {
     // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();
     let is_synchronous = visibility == Visibility::Synchronous;
-    if !is_synchronous && !lock().limbo.has_new() {
+    if !is_synchronous && !lock().reclaimer.has_new() {
         return None;
     }
     let (garbage, fenced) = collect(|_| true);
     free(garbage);
-    let left = wait(&fenced?, awaited.filter(|_| is_synchronous)?);
+    let left = synchronize(&fenced?, awaited.filter(|_| is_synchronous)?);
     // Threads that were between a site and a consumer have moved on.
-    if left.is_some() && !lock().limbo.is_empty() {
+    if left.is_some() && !lock().reclaimer.is_empty() {
         free(collect(|_| true).0);
     }
     left
@@ -47,14 +47,14 @@ pub(super) fn tidy() {
     free(collect(|garbage| !matches!(garbage, Garbage::Detached(_))).0);
 }
 
-fn collect(is_asked_for: fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
+fn collect(is_asked_for: fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<BarrierProof>) {
     let mut locked = lock();
-    if locked.limbo.is_empty() {
+    if locked.reclaimer.is_empty() {
         drop(locked);
-        return (Vec::new(), Fenced::new());
+        return (Vec::new(), BarrierProof::new());
     }
-    let fenced = Fenced::new();
-    let garbage = fenced.as_ref().map(|fenced| locked.limbo.collect(fenced, is_asked_for));
+    let fenced = BarrierProof::new();
+    let garbage = fenced.as_ref().map(|fenced| locked.reclaimer.collect(fenced, is_asked_for));
     (garbage.unwrap_or_default(), fenced)
 }
 

@@ -10,7 +10,7 @@ use super::policy::Policy;
 use super::retired::settle;
 use super::standing::Rule;
 use super::unsettled::Switched;
-use crate::engine::dispatch::Awaited;
+use crate::engine::dispatch::WaitFor;
 use crate::engine::error::Error;
 #[cfg(probe_backend = "patched")]
 use crate::engine::os::objects::freeze;
@@ -265,7 +265,7 @@ impl ProbeSet {
             let unsettled = Switched::unsettle(&control.attachments, &self.ids);
             (unsettled, control.hold(&self.ids, self.policy, loaded))
         });
-        settle(self.policy.visibility, Some(Awaited::Passing));
+        settle(self.policy.visibility, Some(WaitFor::Passing));
         unsettled.settle();
         let (report, text) = held?;
         Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))

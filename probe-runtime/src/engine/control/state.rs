@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::runs::{Run, extend, runs};
 #[cfg(probe_backend = "patched")]
 use super::sites::Sites;
-use crate::engine::dispatch::Limbo;
+use crate::engine::dispatch::Reclaimer;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, ProbeInfo, Registry};
 use crate::engine::sites::{Access, Mode, Report};
@@ -25,8 +25,8 @@ pub(super) struct Control {
     pub(super) changes: u64,
     pub(super) attachments: Attachments,
     /// Memory that hits may still be reading.
-    pub(super) limbo: Limbo<Garbage>,
-    /// Whether `limbo` holds places of unloaded call sites that others could use.
+    pub(super) reclaimer: Reclaimer<Garbage>,
+    /// Whether `reclaimer` holds places of unloaded call sites that others could use.
     pub(super) has_unloaded: bool,
     pub(super) unswitched: Unswitched,
     /// Copies of the data of attached probes that may be unloaded.
@@ -65,7 +65,7 @@ impl Control {
 
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
     pub(super) fn publish(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
-        self.attachments.publish(ids, &self.registry, &mut self.limbo, loaded);
+        self.attachments.publish(ids, &self.registry, &mut self.reclaimer, loaded);
     }
 
     #[cfg(probe_backend = "patched")]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::attachments::Attachments;
 use super::lock::lock;
-use crate::engine::dispatch::{Subscription, UnsettledSwitch};
+use crate::engine::dispatch::{Subscription, Transition};
 use crate::engine::registry::ProbeId;
 
 /// Subscriptions to settle once every thread executes the switched sites. It keeps no consumer
@@ -17,7 +17,7 @@ struct One {
     attachment: usize,
     /// Another attachment may later get the same number, but not the same address.
     subscription: Weak<Subscription>,
-    unsettled: UnsettledSwitch,
+    unsettled: Transition,
 }
 
 impl Switched {
@@ -31,7 +31,7 @@ impl Switched {
             Some(One {
                 attachment,
                 subscription: Arc::downgrade(subscription),
-                unsettled: subscription.unsettle(),
+                unsettled: subscription.begin_transition(),
             })
         };
         Self(numbers.into_iter().filter_map(one).collect())
@@ -45,7 +45,7 @@ impl Switched {
         for One { attachment, subscription: its, unsettled } in self.0 {
             let attached = control.attachments.attached(attachment).map(|attached| &attached.subscription);
             if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
-                subscription.settle_locked(unsettled);
+                subscription.commit_locked(unsettled);
             }
         }
     }

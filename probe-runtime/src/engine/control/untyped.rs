@@ -17,7 +17,7 @@ use super::standing::{Rule, Standing};
 use super::state::Control;
 use super::turn::{self, Turn};
 use super::{Consumer, Start, Wants};
-use crate::engine::dispatch::{Awaited, Subscription, UnsettledSwitch};
+use crate::engine::dispatch::{Subscription, Transition, WaitFor};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
@@ -99,8 +99,8 @@ impl Untyped {
         let present = (!is_at_once).then(|| set.present()).flatten();
         let (set, seen) = present.as_ref().map_or((set, None), |(set, seen)| (set, Some(*seen)));
         consumer.prepare(set)?;
-        subscription.record_by(consumer.recorder());
-        subscription.hurry_by(consumer.quick());
+        subscription.set_recorder(consumer.recorder());
+        subscription.set_quick(consumer.quick());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
@@ -122,7 +122,7 @@ impl Untyped {
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
         settle(policy.visibility, None);
-        subscription.settle(UnsettledSwitch::FIRST);
+        subscription.commit(Transition::FIRST);
         let mut attached = Self::new(number, subscription, report, policy);
         attached.is_standing = set.standing_rule().is_some();
         attached.counts_first_hits = counts_first_hits.is_some();
@@ -186,7 +186,7 @@ impl Untyped {
         }
         if self.counts_first_hits
             && let Some(counters) = operate(|control, loaded| control.end_first_hits(self.number, loaded))
-            && settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
+            && settle(Visibility::Synchronous, Some(WaitFor::Passing)).is_some()
         {
             // No thread is about to give a function one of these counters. Inside a hit this is not
             // certain, so they are not used again.
@@ -198,7 +198,7 @@ impl Untyped {
             drop(Turn::take());
         }
         // Always synchronous: only the wait proves that the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.awaited())) {
+        if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.wait_for())) {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
         }
@@ -210,7 +210,7 @@ impl Untyped {
     #[cfg(feature = "trace")]
     pub(crate) fn begin_generation(&self) {
         let _locked = lock();
-        self.subscription.renew();
+        self.subscription.begin_generation();
     }
 
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {

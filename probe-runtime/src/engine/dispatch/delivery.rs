@@ -3,7 +3,7 @@
 //! | members | function |
 //! |---|---|
 //! | one, with a consumer to call | [`deliver`], instantiated for that consumer's type, so that its `hit` is inlined |
-//! | others | [`each`], member by member, through `dyn Listener`; once for all members if all only count |
+//! | others | [`deliver_each`], member by member, through `dyn Listener`; once for all members if all only count |
 //! | unknown, since the thread is new or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
 //!
 //! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     // was made for it.
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
     slot.hit_state().begin_call(subscription.mark());
-    if subscription.is_silent() {
+    if subscription.is_disabled() {
         return;
     }
     // SAFETY: see above; the consumer is alive, since it was not closed after the mark.
@@ -75,7 +75,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
 ///
 /// # Safety
 /// Only the way in may call it, as the module says, with the calling thread's slot.
-pub(super) unsafe extern "C" fn each(
+pub(super) unsafe extern "C" fn deliver_each(
     definition: &Definition,
     frame: *const Value<'static>,
     _: usize,
@@ -85,14 +85,14 @@ pub(super) unsafe extern "C" fn each(
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
-    tell(definition, frame, slot, hook, false);
+    deliver_to_members(definition, frame, slot, hook, false);
 }
 
 /// Handles all members of a hook, for a hit of the calling thread, which owns `slot`. If
 /// `is_suppressing`, the hit comes from inside a consumer, and counts its calls as suppressed
 /// instead.
 #[inline(always)]
-pub(super) fn tell(
+pub(super) fn deliver_to_members(
     definition: &Definition,
     frame: *const Value<'_>,
     slot: &'static ThreadSlot,
@@ -105,9 +105,9 @@ pub(super) fn tell(
     }
     let mut has_called = false;
     for member in hook.members() {
-        // A subscription that is silent by now was taken away while this thread was in the previous
-        // consumer, so the hit must not count for it.
-        if has_called && member.subscription().is_silent() {
+        // A subscription that is disabled by now was taken away while this thread was in the
+        // previous consumer, so the hit must not count for it.
+        if has_called && member.subscription().is_disabled() {
             continue;
         }
         match member.action() {
@@ -115,7 +115,7 @@ pub(super) fn tell(
             Action::Wrap => (),
             Action::Call { suppressed, .. } if is_suppressing => slot.increment(suppressed),
             Action::Call { .. } => {
-                call(member.subscription(), definition, hook, frame, slot);
+                call_consumer(member.subscription(), definition, hook, frame, slot);
                 slot.hit_state().end_call();
                 has_called = true;
             }
@@ -127,7 +127,7 @@ pub(super) fn tell(
 #[cfg(probe_backend = "patched")]
 #[repr(C)]
 pub(crate) struct Unmarked {
-    sole_counter: usize,
+    dispatch_word: usize,
     deliver: Deliver,
     sole: usize,
 }
@@ -141,7 +141,7 @@ const _: () = {
 
 /// The only value of this type.
 #[cfg(probe_backend = "patched")]
-pub(crate) static UNMARKED: Unmarked = Unmarked { sole_counter: 0, deliver: unmarked, sole: 0 };
+pub(crate) static UNMARKED: Unmarked = Unmarked { dispatch_word: 0, deliver: unmarked, sole: 0 };
 
 #[cfg(probe_backend = "patched")]
 unsafe extern "C" fn unmarked(
@@ -163,13 +163,13 @@ pub(crate) fn dispatch(definition: &Definition, frame: *const Value<'_>) {
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        tell(definition, frame, slot, hook, outer.is_suppressing());
+        deliver_to_members(definition, frame, slot, hook, outer.is_suppressing());
     }
     slot.leave(outer);
 }
 
 /// Calls a consumer. From here on the thread's mark says so.
-fn call(
+fn call_consumer(
     subscription: &Subscription,
     definition: &Definition,
     hook: &Hook,
@@ -177,7 +177,7 @@ fn call(
     slot: &'static ThreadSlot,
 ) {
     slot.hit_state().begin_call(subscription.mark());
-    // SAFETY: `tell` hands on the calling thread's slot.
+    // SAFETY: `deliver_to_members` hands on the calling thread's slot.
     let errno = unsafe { slot.errno() };
     let at = HitPlace { frame: frame.cast(), slot, generation: subscription.generation() };
     subscription.call(&Event::new(definition, hook.probe(), at));

@@ -7,20 +7,20 @@ use super::{HitMark, ThreadSlot};
 
 /// While it lives, no consumer is called on this thread: hits are counted, and calls are
 /// suppressed.
-pub(crate) struct Guarded {
+pub(crate) struct ReentrancyGuard {
     outer: usize,
     // A mark belongs to its thread.
     not_send: PhantomData<*mut ()>,
 }
 
-impl Guarded {
+impl ReentrancyGuard {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self { outer: begin(), not_send: PhantomData }
     }
 }
 
-impl Drop for Guarded {
+impl Drop for ReentrancyGuard {
     #[inline(always)]
     fn drop(&mut self) {
         end(self.outer);
@@ -30,7 +30,7 @@ impl Drop for Guarded {
 /// Returned by [`begin`] if this thread has no slot.
 const NO_SLOT: usize = usize::MAX;
 
-/// Begins the same as [`Guarded`], for rooms below. Pass the result to [`end`].
+/// Begins the same as [`ReentrancyGuard`], for rooms below. Pass the result to [`end`].
 pub(crate) fn begin() -> usize {
     let Some(slot) = ThreadSlot::current() else { return NO_SLOT };
     let outer = slot.mark();
@@ -52,7 +52,7 @@ pub(crate) fn end(outer: usize) {
 
 /// While it lives, hooks and discoveries that this thread has read are not freed.
 #[cfg(probe_discovers)]
-pub(crate) struct Inside {
+pub(crate) struct ReadGuard {
     slot: &'static ThreadSlot,
     outer: HitMark,
     // A mark belongs to its thread.
@@ -60,7 +60,7 @@ pub(crate) struct Inside {
 }
 
 #[cfg(probe_discovers)]
-impl Inside {
+impl ReadGuard {
     /// Marks this thread's slot; returns `None`, and counts a lost hit, if there is no memory for a
     /// slot.
     pub(crate) fn new() -> Option<Self> {
@@ -70,13 +70,13 @@ impl Inside {
     }
 
     /// Calls a part of the program, unless this is inside of such a call already; returns whether
-    /// it did. Consumers are not called meanwhile. A thread that [waits](super::wait) for the
-    /// callback waits for data that the call reads, not for data that was read before it.
+    /// it did. Consumers are not called meanwhile. A thread that [waits](super::synchronize()) for
+    /// the callback waits for data that the call reads, not for data that was read before it.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
         if self.outer.is_suppressing() {
             return false;
         }
-        self.slot.hit_state().begin_call(HitMark::TELLING);
+        self.slot.hit_state().begin_call(HitMark::IN_CALLBACK);
         call();
         self.slot.hit_state().end_call();
         true
@@ -84,7 +84,7 @@ impl Inside {
 }
 
 #[cfg(probe_discovers)]
-impl Drop for Inside {
+impl Drop for ReadGuard {
     fn drop(&mut self) {
         self.slot.leave(self.outer);
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{ptr, slice};
 
 use super::ProbeId;
-use super::delivery::{Deliver, each};
-use super::thread_slot::UNREAD;
+use super::delivery::{Deliver, deliver_each};
+use super::thread_slot::SCRATCH;
 use super::{CounterAt, Recorder, Subscription, ThreadSlot, Wrappers};
 #[cfg(probe_discovers)]
 use probe_core::abi::Definition;
@@ -22,7 +22,7 @@ use probe_core::abi::Definition;
 pub(crate) struct Hook {
     /// Offset of the one counter for all members, if hits only count now; else 0, [`IN_ORDER`], or
     /// the number of a [recorder](super::Recorder). `enter` reads it.
-    sole_counter: AtomicUsize,
+    dispatch_word: AtomicUsize,
     /// The function that `enter` calls for all other hits.
     pub(super) deliver: Deliver,
     /// The only member, if there is one. Its first word is the subscription whose consumer
@@ -33,11 +33,11 @@ pub(crate) struct Hook {
     /// The probe's own counter, if it has one.
     counter: Option<CounterAt>,
     /// Several members, or wrappers; null in most hooks. It lies in a [slab](super::slab).
-    rest: *mut Rest,
+    extra: *mut ExtraMembers,
 }
 
 /// The members of a hook that has not exactly one, and its wrappers.
-pub(super) struct Rest {
+pub(super) struct ExtraMembers {
     /// The members, unless the hook has exactly one. They lie in a slab, too.
     members: *const Member,
     len: usize,
@@ -46,20 +46,20 @@ pub(super) struct Rest {
 }
 
 const _: () = {
-    assert!(offset_of!(Hook, sole_counter) == 0);
+    assert!(offset_of!(Hook, dispatch_word) == 0);
     assert!(offset_of!(Hook, deliver) == 8);
     assert!(offset_of!(Hook, sole) == 16 && offset_of!(Member, subscription) == 0);
     assert!(size_of::<Hook>() == 64);
 };
 
-// SAFETY: `rest` lives as long as the hook, and belongs to no other.
+// SAFETY: `extra` lives as long as the hook, and belongs to no other.
 unsafe impl Send for Hook {}
 // SAFETY: as above; the data it points to is `Sync`.
 unsafe impl Sync for Hook {}
-// SAFETY: `members` points to members that live as long as the rest.
-unsafe impl Send for Rest {}
+// SAFETY: `members` points to members that live as long as their `ExtraMembers`.
+unsafe impl Send for ExtraMembers {}
 // SAFETY: as above; members are `Sync`.
-unsafe impl Sync for Rest {}
+unsafe impl Sync for ExtraMembers {}
 
 /// Offset of the probe's number in a hook.
 #[cfg(probe_backend = "patched")]
@@ -73,33 +73,39 @@ impl Hook {
     /// Makes a hook with one member.
     ///
     /// # Safety
-    /// The member's subscription must not be dropped before the hook. The rest, if there is one,
+    /// The member's subscription must not be dropped before the hook. `extra`, unless it is null,
     /// must have no members, must belong to no other hook, and must be neither moved nor dropped
     /// before the hook.
     pub(super) unsafe fn of_one(
         probe: ProbeId,
         sole: Member,
         counter: Option<CounterAt>,
-        rest: *mut Rest,
+        extra: *mut ExtraMembers,
     ) -> Self {
-        let sole_counter = AtomicUsize::new(way(slice::from_ref(&sole), counter));
+        let dispatch_word = AtomicUsize::new(dispatch_word_of(slice::from_ref(&sole), counter));
         let deliver = match sole.action {
             Action::Call { .. } => sole.subscription().deliver(),
-            _ => each,
+            _ => deliver_each,
         };
-        Self { sole_counter, deliver, sole, probe, counter, rest }
+        Self { dispatch_word, deliver, sole, probe, counter, extra }
     }
 
-    /// Makes a hook with the members of the rest, if there is one.
+    /// Makes a hook with these members; with none, if the pointer is null.
     ///
     /// # Safety
-    /// The rest must belong to no other hook, and must be neither moved nor dropped before the
+    /// The members must belong to no other hook, and must be neither moved nor dropped before the
     /// hook; nor must the members' subscriptions.
-    pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<CounterAt>, rest: *mut Rest) -> Self {
+    pub(super) unsafe fn of_extra(
+        probe: ProbeId,
+        counter: Option<CounterAt>,
+        extra: *mut ExtraMembers,
+    ) -> Self {
         // SAFETY: the caller's promise.
-        let sole_counter =
-            AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
-        Self { sole_counter, deliver: each, sole: Member::nobody(), probe, counter, rest }
+        let dispatch_word = AtomicUsize::new(dispatch_word_of(
+            unsafe { extra.as_ref() }.map_or(&[], ExtraMembers::members),
+            counter,
+        ));
+        Self { dispatch_word, deliver: deliver_each, sole: Member::none(), probe, counter, extra }
     }
 
     /// Returns the hook behind a published pointer, for as long as the slot stays marked.
@@ -117,39 +123,39 @@ impl Hook {
     #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
         if self.sole.subscription.is_null() {
-            self.rest().map_or(&[], Rest::members)
+            self.extra().map_or(&[], ExtraMembers::members)
         } else {
             slice::from_ref(&self.sole)
         }
     }
 
     #[inline(always)]
-    fn rest(&self) -> Option<&Rest> {
+    fn extra(&self) -> Option<&ExtraMembers> {
         // SAFETY: the maker of the hook has promised it.
-        unsafe { self.rest.as_ref() }
+        unsafe { self.extra.as_ref() }
     }
 
     /// Returns the counter of several members together, if hits only count now.
     #[inline(always)]
     pub(super) fn joint_counter(&self) -> Option<CounterAt> {
-        let is_joint = |at: &CounterAt| self.sole_counter.load(Ordering::Relaxed) == at.offset();
+        let is_joint = |at: &CounterAt| self.dispatch_word.load(Ordering::Relaxed) == at.offset();
         self.counter.filter(|at| self.members().len() > 1 && is_joint(at))
     }
 
     /// Returns whether hits now only count, with this counter.
     #[inline]
     pub(crate) fn only_counts_at(&self, counter: CounterAt) -> bool {
-        self.sole_counter.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
+        self.dispatch_word.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
-        self.rest()?.wrappers.as_ref()
+        self.extra()?.wrappers.as_ref()
     }
 
     /// Takes the wrappers out, once no hit can find the hook.
     pub(super) fn take_wrappers(&mut self) -> Option<Wrappers> {
         // SAFETY: the maker of the hook has promised it; no thread reads the hook any more.
-        unsafe { self.rest.as_mut() }?.wrappers.take()
+        unsafe { self.extra.as_mut() }?.wrappers.take()
     }
 
     /// Makes an attachment's hits be counted or delivered, while other threads may be reading the
@@ -159,39 +165,39 @@ impl Hook {
             return;
         };
         member.set_counting(is_counting);
-        self.sole_counter.store(way(self.members(), self.counter), Ordering::Release);
+        self.dispatch_word.store(dispatch_word_of(self.members(), self.counter), Ordering::Release);
     }
 }
 
-impl Rest {
+impl ExtraMembers {
     /// # Safety
     /// `members` must point to `len` members, which must be neither moved nor dropped before the
-    /// rest.
+    /// value.
     pub(super) unsafe fn new(members: *const Member, len: usize, wrappers: Option<Wrappers>) -> Self {
         Self { members, len, wrappers }
     }
 
     #[inline(always)]
     fn members(&self) -> &[Member] {
-        // SAFETY: the maker of the rest has promised it.
+        // SAFETY: the maker has promised it.
         unsafe { slice::from_raw_parts(self.members, self.len) }
     }
 }
 
-/// Returns the value of [`Hook::sole_counter`] for the present state of these members.
-fn way(members: &[Member], counter: Option<CounterAt>) -> usize {
+/// Returns the value of [`Hook::dispatch_word`] for the present state of these members.
+fn dispatch_word_of(members: &[Member], counter: Option<CounterAt>) -> usize {
     let is_ordered = || members.iter().any(Member::needs_order);
-    let long_way = || if is_ordered() { IN_ORDER } else { 0 };
+    let slow_path = || if is_ordered() { IN_ORDER } else { 0 };
     match members {
         // No consumer is attached, so the way in has nothing else to do.
-        [] => UNREAD,
+        [] => SCRATCH,
         [sole] => {
-            sole.only_counter().map(CounterAt::offset).or_else(|| sole.recorder()).unwrap_or_else(long_way)
+            sole.only_counter().map(CounterAt::offset).or_else(|| sole.recorder()).unwrap_or_else(slow_path)
         }
         all if all.iter().all(|member| member.only_counter().is_some()) => {
-            counter.map_or_else(long_way, CounterAt::offset)
+            counter.map_or_else(slow_path, CounterAt::offset)
         }
-        _ => long_way(),
+        _ => slow_path(),
     }
 }
 
@@ -236,7 +242,7 @@ impl Action {
 #[repr(C)]
 pub(crate) struct Member {
     /// The owner of the hook keeps it alive, with one share for all its members. Null only in
-    /// [`nobody`](Self::nobody).
+    /// [`none`](Self::none).
     subscription: *const Subscription,
     action: Action,
     /// For [`Action::Call`]: whether hits are now counted instead of delivered.
@@ -250,7 +256,7 @@ unsafe impl Sync for Member {}
 
 impl Member {
     /// Takes the place of the only member in hooks that have none or several.
-    const fn nobody() -> Self {
+    const fn none() -> Self {
         Self { subscription: ptr::null(), action: Action::Wrap, is_counting: AtomicBool::new(false) }
     }
 
@@ -294,7 +300,7 @@ impl Member {
     /// Returns the number of the consumer's recorder, if it has one.
     fn recorder(&self) -> Option<usize> {
         matches!(self.action(), Action::Call { .. })
-            .then(|| self.subscription().recorder().map(Recorder::way))?
+            .then(|| self.subscription().recorder().map(Recorder::dispatch_word))?
     }
 
     /// Must be called by the holder of the control lock.
@@ -311,8 +317,8 @@ impl Member {
 }
 
 /// The hook of a probe that was just discovered: it counts for one attachment. It lies beside the
-/// definition, since the code that discovers probes may not use the heap. The control replaces it by
-/// one of its own at its next operation.
+/// definition, since the code that discovers probes may not use the heap. The control replaces it
+/// by one of its own at its next operation.
 #[cfg(probe_discovers)]
 pub(crate) struct InlineHook {
     hook: Hook,
@@ -353,7 +359,7 @@ impl InlineHook {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::engine::dispatch::{Era, Event, Hooks, Listener, Room};
+    use crate::engine::dispatch::{Epoch, Event, HookBuilder, HookCapacity, Listener};
 
     struct Told {
         needs_order: bool,
@@ -376,12 +382,15 @@ mod tests {
 
     fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::engine::dispatch::Published {
         let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
-        let mut hooks = Hooks::with_room(Room { hooks: 1, rests: 1, members: members.len() }, Era::UNKNOWN);
+        let mut hooks = HookBuilder::with_capacity(
+            HookCapacity { hooks: 1, extras: 1, members: members.len() },
+            Epoch::UNKNOWN,
+        );
         hooks.add(ProbeId::new(0), Some(CounterAt::new(0)), listening)
     }
 
-    fn way(hook: &Hook) -> usize {
-        hook.sole_counter.load(Ordering::Relaxed)
+    fn dispatch_word_of(hook: &Hook) -> usize {
+        hook.dispatch_word.load(Ordering::Relaxed)
     }
 
     /// Returns the counters of a hook's members.
@@ -394,24 +403,24 @@ mod tests {
         let call = Action::Call { suppressed: CounterAt::new(1), counted: Some(CounterAt::new(OWN[0])) };
         let count = Action::Count(CounterAt::new(OWN[1]));
         let (ordered, other) = (&subscription(true), &subscription(false));
-        assert_eq!(way(&hook(&[])), UNREAD);
-        assert_eq!(way(&hook(&[(Action::Wrap, other)])), UNREAD);
-        assert_eq!(way(&hook(&[(call, other)])), 0);
-        assert_eq!(way(&hook(&[(count, other), (call, other)])), 0);
-        assert_eq!(way(&hook(&[(count, other), (call, ordered)])), IN_ORDER);
+        assert_eq!(dispatch_word_of(&hook(&[])), SCRATCH);
+        assert_eq!(dispatch_word_of(&hook(&[(Action::Wrap, other)])), SCRATCH);
+        assert_eq!(dispatch_word_of(&hook(&[(call, other)])), 0);
+        assert_eq!(dispatch_word_of(&hook(&[(count, other), (call, other)])), 0);
+        assert_eq!(dispatch_word_of(&hook(&[(count, other), (call, ordered)])), IN_ORDER);
         let counted = CounterAt::new(0).offset();
         let (alone, both) = (hook(&[(call, ordered)]), hook(&[(call, ordered), (call, other)]));
         for hook in [&alone, &both] {
-            assert_eq!(way(hook), IN_ORDER);
+            assert_eq!(dispatch_word_of(hook), IN_ORDER);
             hook.set_counting(ordered, true);
         }
-        assert_eq!((way(&alone), way(&both)), (counted, 0));
+        assert_eq!((dispatch_word_of(&alone), dispatch_word_of(&both)), (counted, 0));
         both.set_counting(other, true);
-        assert_eq!(way(&both), counted, "once for both");
+        assert_eq!(dispatch_word_of(&both), counted, "once for both");
         both.set_counting(other, false);
-        assert_eq!(way(&both), 0);
+        assert_eq!(dispatch_word_of(&both), 0);
         alone.set_counting(ordered, false);
-        assert_eq!(way(&alone), IN_ORDER);
+        assert_eq!(dispatch_word_of(&alone), IN_ORDER);
     }
 
     #[test]
@@ -422,10 +431,10 @@ mod tests {
         let (one, other) = (&subscription(false), &subscription(false));
         let probes = CounterAt::new(0);
         for alone in [hook(&[(count, one)]), hook(&[(count, one), (Action::Wrap, other)])] {
-            assert_eq!((way(&alone), places(&alone)), (probes.offset(), vec![Some(probes)]));
+            assert_eq!((dispatch_word_of(&alone), places(&alone)), (probes.offset(), vec![Some(probes)]));
         }
         let both = hook(&[(count, one), (count, other)]);
-        assert_eq!((way(&both), both.joint_counter()), (probes.offset(), Some(probes)));
+        assert_eq!((dispatch_word_of(&both), both.joint_counter()), (probes.offset(), Some(probes)));
         // If one member may be called, each member that counts uses its own counter.
         let mixed = hook(&[(call, one), (count, other)]);
         assert_eq!((mixed.joint_counter(), places(&mixed)), (None, vec![None, Some(second)]));

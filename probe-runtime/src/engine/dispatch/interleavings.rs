@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use super::hit_state::{HitMark, HitState};
-use super::reclaimer::{Era, Limbo, Sight};
+use super::reclaimer::{Epoch, Reclaimer, ThreadSnapshot};
 
 /// The marks of two consumers.
 const A: usize = 64;
@@ -76,18 +76,19 @@ impl World {
     }
 
     /// As `wait` does.
-    fn wait(&self, awaited: Option<HitMark>) {
+    fn synchronize(&self, awaited: Option<HitMark>) {
         let watched = self.hit_state.watch();
         while self.hit_state.is_in(watched, awaited) {
             thread::yield_now();
         }
     }
 
-    /// As `Limbo` does: returns whether the first hook can be freed after one more scan.
-    fn scan(&self, limbo: &mut Limbo<()>) -> bool {
-        let sight = Sight { slot: 0, watched: self.hit_state.watch(), mark: self.hit_state.mark() };
-        limbo.see(std::iter::once(sight));
-        !limbo.take_free(|()| true).is_empty()
+    /// As `Reclaimer` does: returns whether the first hook can be freed after one more scan.
+    fn scan(&self, reclaimer: &mut Reclaimer<()>) -> bool {
+        let snapshot =
+            ThreadSnapshot { slot: 0, watched: self.hit_state.watch(), mark: self.hit_state.mark() };
+        reclaimer.scan(std::iter::once(snapshot));
+        !reclaimer.drain_reclaimable(|()| true).is_empty()
     }
 }
 
@@ -137,11 +138,11 @@ fn detaches(heavy_barrier: fn(), awaited: Option<HitMark>) -> impl Fn(&World) + 
 /// Frees the first hook if one of two scans allows it.
 fn retires(heavy_barrier: fn()) -> impl Fn(&World) + Copy + Send + Sync + 'static {
     move |world| {
-        let mut limbo = Limbo::default();
-        limbo.retire(Era::UNKNOWN, ());
+        let mut reclaimer = Reclaimer::default();
+        reclaimer.retire(Epoch::UNKNOWN, ());
         world.take_away();
         heavy_barrier();
-        if world.scan(&mut limbo) || world.scan(&mut limbo) {
+        if world.scan(&mut reclaimer) || world.scan(&mut reclaimer) {
             free(&world.hooks[0]);
         }
     }
@@ -193,15 +194,15 @@ fn calls_twice(end_first: fn(&HitState)) {
                 world.hit_state.leave(outer);
             })
         };
-        let mut limbo = Limbo::default();
+        let mut reclaimer = Reclaimer::default();
         until(&steps[0]);
-        assert!(!world.scan(&mut limbo));
-        let since = limbo.now();
+        assert!(!world.scan(&mut reclaimer));
+        let since = reclaimer.now();
         steps[1].store(true, Ordering::Release);
-        limbo.retire(since, ());
+        reclaimer.retire(since, ());
         world.take_away();
         full();
-        if world.scan(&mut limbo) {
+        if world.scan(&mut reclaimer) {
             free(&world.hooks[0]);
         }
         thread.join().unwrap();
@@ -349,10 +350,10 @@ mod owners {
     }
 
     impl World {
-        /// As `give_back_of_dead` does; `end` ends the ownership.
-        fn give_back_of_dead(&self, end: fn(&Ownership, Owner) -> bool) {
+        /// As `reap_if_dead` does; `end` ends the ownership.
+        fn reap_if_dead(&self, end: fn(&Ownership, Owner) -> bool) {
             let owner = self.slot.now();
-            if owner.asked_for().is_some() && !self.exists.load(Ordering::SeqCst) && end(&self.slot, owner) {
+            if owner.tid().is_some() && !self.exists.load(Ordering::SeqCst) && end(&self.slot, owner) {
                 self.slot.clear();
                 self.given_back.fetch_add(1, Ordering::Relaxed);
             }
@@ -369,7 +370,7 @@ mod owners {
             assert!(world.slot.take(ID));
             let other = {
                 let world = Arc::clone(&world);
-                thread::spawn(move || world.give_back_of_dead(end))
+                thread::spawn(move || world.reap_if_dead(end))
             };
             let new = {
                 let world = Arc::clone(&world);
@@ -378,7 +379,7 @@ mod owners {
                     world.slot.take(ID)
                 })
             };
-            world.give_back_of_dead(end);
+            world.reap_if_dead(end);
             other.join().unwrap();
             let is_taken = new.join().unwrap();
             let given_back = world.given_back.load(Ordering::Relaxed);
@@ -398,7 +399,7 @@ mod owners {
     fn an_id_alone() {
         two_find_it_and_one_takes_it(|slot, owner| {
             let now = slot.now();
-            now.asked_for() == owner.asked_for() && slot.end(now)
+            now.tid() == owner.tid() && slot.end(now)
         });
     }
 }

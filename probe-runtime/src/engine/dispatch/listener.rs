@@ -8,7 +8,7 @@
 //!  the way in, of a site that keeps vector registers
 //!  1. mark = entered, read the hook
 //!  2. keep few registers, call the quick function:
-//!       mark = the consumer's; unless it is silent, handle the hit
+//!       mark = the consumer's; unless it is disabled, handle the hit
 //!       if that is not done: calls + 1, mark = entered
 //!  3. done: sequence + 1, mark = idle
 //!  4. else: read the hook again, keep everything, and call the hook's function
@@ -31,9 +31,9 @@
 //!  1. mark = entered                       1.
 //!  2. read the hook: a recorder            2.
 //!  3. mark = the consumer's                3.
-//!  4. unless it is silent, read where      4. unless it is silent
+//!  4. unless it is disabled, read where    4. unless it is disabled
 //!     the ring is; if generation,
-//!     silence and thread are as it says:
+//!     blocked flags, thread are as it says:
 //!  5. read the clock, store the word,      5. call the consumer
 //!     then the position behind it
 //!  6. sequence + 1, mark = idle            6.
@@ -43,11 +43,11 @@
 //! a signal handler's hits in between are suppressed, and counted. Step 7 ends the call as
 //! `HitState::end_call` does, since the ordinary way reads the hook again.
 //!
-//! Step 4 checks the silence before it follows any address of the consumer's. A thread may have
-//! been interrupted between 2 and 3 by a handler whose hits were in another consumer; then the one
-//! that takes this consumer away has not waited for it (`hit_state`). The hook and the subscription
-//! are still there (`reclaimer`), the ring may not be. A consumer that is closed after step 3 is waited
-//! for.
+//! Step 4 checks the blocked flags before it follows any address of the consumer's. A thread may
+//! have been interrupted between 2 and 3 by a handler whose hits were in another consumer; then the
+//! one that takes this consumer away has not waited for it (`hit_state`). The hook and the
+//! subscription are still there (`reclaimer`), the ring may not be. A consumer that is closed after
+//! step 3 is waited for.
 //!
 //! It uses general registers alone, so it serves every kind of site. Hits at entries and exits of C
 //! code store their stack pointer as well, before anything else.
@@ -61,11 +61,11 @@ use super::hook::Hook;
 use super::{CounterAt, Event, Subscription, ThreadSlot};
 use probe_core::abi::{Definition, Value};
 
-/// The quick function of a consumer, and the quicker that it is called for.
+/// The quick function of a consumer, and the listener that it is called for.
 #[derive(Clone, Copy, Debug)]
 pub struct Quick {
     pub(super) run: *const (),
-    pub(super) quicker: *const (),
+    pub(super) listener: *const (),
 }
 
 /// Receives hits. Each consumer is one.
@@ -85,7 +85,7 @@ pub(crate) trait Listener: Send + Sync + 'static {
 }
 
 /// Handles most hits quickly.
-pub(crate) trait Quicker: Send + Sync + 'static {
+pub(crate) trait QuickListener: Send + Sync + 'static {
     /// Handles the hit, or changes nothing and returns `false`. It must not panic.
     fn hit_quickly(&self, event: &Event<'_>) -> bool;
 }
@@ -93,18 +93,18 @@ pub(crate) trait Quicker: Send + Sync + 'static {
 /// Creates a consumer's quick function.
 ///
 /// # Safety
-/// The quicker must be alive while the consumer whose subscription gets this may be called. Its
+/// The listener must be alive while the consumer whose subscription gets this may be called. Its
 /// method must call no code of other libraries.
 #[cfg_attr(
     not(any(feature = "latency", feature = "call-tree", feature = "profiler")),
     expect(dead_code, reason = "no consumer has one")
 )]
-pub(crate) unsafe fn quick<Q: Quicker>(quicker: &Q) -> Quick {
-    Quick { run: run::<Q> as *const (), quicker: std::ptr::from_ref(quicker).cast() }
+pub(crate) unsafe fn quick<Q: QuickListener>(listener: &Q) -> Quick {
+    Quick { run: run::<Q> as *const (), listener: std::ptr::from_ref(listener).cast() }
 }
 
 /// As a function that a hook names, but returns whether it has handled the hit.
-unsafe extern "C" fn run<Q: Quicker>(
+unsafe extern "C" fn run<Q: QuickListener>(
     definition: &'static Definition,
     frame: *const Value<'static>,
     _: usize,
@@ -115,12 +115,12 @@ unsafe extern "C" fn run<Q: Quicker>(
     // SAFETY: as in `delivery::deliver`.
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
     slot.hit_state().begin_call(subscription.mark());
-    let is_done = !subscription.is_silent() && {
+    let is_done = !subscription.is_disabled() && {
         // SAFETY: the maker of the quick function has promised that it lives as long as the
         // consumer, which was not closed after the mark.
-        let quicker = unsafe { &*subscription.quicker().cast::<Q>() };
+        let listener = unsafe { &*subscription.listener().cast::<Q>() };
         let at = HitPlace { frame, slot, generation: subscription.generation() };
-        quicker.hit_quickly(&Event::new(definition, hook.probe(), at))
+        listener.hit_quickly(&Event::new(definition, hook.probe(), at))
     };
     if !is_done {
         slot.hit_state().end_call();
@@ -172,7 +172,7 @@ impl Recorder {
 
     /// Returns the number by which a hook says that the way in records: negative, and less than
     /// that of a consumer that needs order.
-    pub(super) fn way(self) -> usize {
+    pub(super) fn dispatch_word(self) -> usize {
         self.0.offset().wrapping_neg()
     }
 }

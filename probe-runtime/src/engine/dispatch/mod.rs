@@ -12,7 +12,7 @@
 //! | `IDLE` | – | – | no operation |
 //! | `ENTERED` | the hit itself | counts and calls | all operations that take hits away; it lasts for some instructions |
 //! | a subscription's | around its consumer's `hit` | counts; calls are suppressed, and that is counted | operations that take that consumer away |
-//! | `TELLING` | around the callback of discoveries | the same | operations that take the callback away |
+//! | `IN_CALLBACK` | around the callback of discoveries | the same | operations that take the callback away |
 //! | `NESTED` | a nested hit that only counts | the same | the same as `ENTERED` |
 //! | `WORKING` | an operation of this crate | the same | no operation |
 //!
@@ -28,6 +28,8 @@
 //! Cost: no lock, no locked instruction, no heap and no system call on a hit. A thread's first hit
 //! maps memory for its slot.
 
+#[cfg(feature = "profiler")]
+pub(crate) mod calibration;
 mod delivery;
 mod event;
 pub(crate) mod guard;
@@ -38,8 +40,6 @@ mod interleavings;
 mod listener;
 mod ownership;
 mod reclaimer;
-#[cfg(feature = "profiler")]
-pub(crate) mod rehearsal;
 mod slab;
 mod subscription;
 mod synchronize;
@@ -52,9 +52,9 @@ pub(crate) use delivery::UNMARKED;
 pub(crate) use delivery::dispatch;
 pub(crate) use event::FUTURE;
 pub use event::{Event, Fields, ProbeId};
-pub(crate) use guard::Guarded;
 #[cfg(probe_discovers)]
-pub(crate) use guard::Inside;
+pub(crate) use guard::ReadGuard;
+pub(crate) use guard::ReentrancyGuard;
 pub(crate) use hit_state::HitMark;
 #[cfg(probe_discovers)]
 pub(crate) use hook::InlineHook;
@@ -65,22 +65,24 @@ pub(crate) use hook::{Action, Hook};
 pub(crate) use listener::head;
 pub(crate) use listener::{Listener, Quick, Recorder};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) use listener::{Quicker, quick};
-pub(crate) use reclaimer::{Era, Limbo};
-pub(crate) use slab::{Hooks, Published, Room, Unpublished};
+pub(crate) use listener::{QuickListener, quick};
+pub(crate) use reclaimer::{Epoch, Reclaimer};
+pub(crate) use slab::{HookBuilder, HookCapacity, Published, Unpublished};
 #[cfg(probe_discovers)]
 pub(crate) use synchronize::is_outside;
-pub(crate) use synchronize::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
+pub(crate) use synchronize::{
+    BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, synchronize,
+};
 #[cfg(probe_backend = "patched")]
 pub(crate) use thread_slot::THREAD;
 pub use thread_slot::lost_hits;
-#[cfg(all(feature = "profiler", probe_backend = "patched"))]
-pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, current_thread, prepare, slots};
+#[cfg(all(feature = "profiler", probe_backend = "patched"))]
+pub(crate) use thread_slot::{OTHER_SCRATCH, SCRATCH};
 
 #[cfg(probe_backend = "patched")]
 pub(crate) use subscription::QUICK;
-pub(crate) use subscription::{Subscription, UnsettledSwitch, on_failure};
+pub(crate) use subscription::{Subscription, Transition, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers};
 
 use std::sync::atomic::Ordering;

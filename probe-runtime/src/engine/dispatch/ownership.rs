@@ -13,12 +13,12 @@
 //!
 //! So a thread that needs a slot and finds none free asks the kernel which owners still exist. It
 //! does so only if there are twice as many slots as there were owners the last time. So the number
-//! of slots never exceeds [`FEW`], or twice the greatest number of threads with slots that lived at
-//! once.
+//! of slots never exceeds [`UNCHECKED_SLOTS`], or twice the greatest number of threads with slots
+//! that lived at once.
 //!
 //! Cost: on average up to two queries (`tgkill` of signal 0) for each slot that is taken, and none
-//! for the first [`FEW`] slots. An operation looks at every slot, so its cost grows with the
-//! threads that live, not with those that have lived.
+//! for the first [`UNCHECKED_SLOTS`] slots. An operation looks at every slot, so its cost grows
+//! with the threads that live, not with those that have lived.
 //!
 //! An owner is never queried if its id could belong to another process: in a child by `vfork`,
 //! `posix_spawn` or a bare `clone`, in which no fork handler of ours has run. A slot that is taken
@@ -30,14 +30,14 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::hit_state::sync::{AtomicU64, Ordering};
-use super::thread_slot::{ThreadSlot, made, slots};
+use super::thread_slot::{ThreadSlot, slot_count, slots};
 use crate::engine::os;
 
-const NOBODY: u32 = 0;
+const NO_OWNER: u32 = 0;
 /// Not the id of any thread.
 const CHANGING: u32 = u32::MAX;
 /// The id of an owner that the kernel can't be asked for, see [`ownership`](super::ownership).
-pub(super) const UNASKED: u32 = u32::MAX - 1;
+pub(super) const NO_TID: u32 = u32::MAX - 1;
 
 /// An ownership: the owner's id in the lower half, and the number of earlier owners, modulo 2^32,
 /// in the upper half.
@@ -60,12 +60,12 @@ impl Owner {
 
     /// Returns whether a thread owns the slot.
     pub(super) fn is_thread(self) -> bool {
-        ![NOBODY, CHANGING].contains(&self.id())
+        ![NO_OWNER, CHANGING].contains(&self.id())
     }
 
     /// Returns the owner's id, if the kernel can be asked for it.
-    pub(super) fn asked_for(self) -> Option<u32> {
-        (self.is_thread() && self.id() != UNASKED).then(|| self.id())
+    pub(super) fn tid(self) -> Option<u32> {
+        (self.is_thread() && self.id() != NO_TID).then(|| self.id())
     }
 }
 
@@ -87,7 +87,7 @@ impl Ownership {
     /// Takes a slot without an owner; returns whether that succeeded.
     pub(super) fn take(&self, id: u32) -> bool {
         let now = self.now();
-        now.id() == NOBODY && self.exchange(now, now.next(id))
+        now.id() == NO_OWNER && self.exchange(now, now.next(id))
     }
 
     /// Sets the owner of a slot that no other thread knows yet, or changes the id of its present
@@ -104,7 +104,7 @@ impl Ownership {
 
     /// Makes the slot free. The caller must have ended the ownership, or be the only thread.
     pub(super) fn clear(&self) {
-        self.0.store(self.now().with_id(NOBODY).0, Ordering::Release);
+        self.0.store(self.now().with_id(NO_OWNER).0, Ordering::Release);
     }
 
     fn exchange(&self, before: Owner, after: Owner) -> bool {
@@ -113,47 +113,47 @@ impl Ownership {
 }
 
 /// Up to this number of slots, no owner is queried.
-const FEW: usize = 8;
+const UNCHECKED_SLOTS: usize = 8;
 
 /// Number of slots at which owners are queried.
-static LIMIT: AtomicUsize = AtomicUsize::new(FEW);
+static REAP_AT: AtomicUsize = AtomicUsize::new(UNCHECKED_SLOTS);
 
 /// The process whose threads have known ids; 0 before the first operation.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Records this process, so that its threads' ids are known from here on: after the program's
 /// start, or after a fork.
-pub(super) fn know_process() {
+pub(super) fn record_process() {
     PROCESS.store(os::thread::process(), Ordering::Relaxed);
 }
 
 /// Returns whether the kernel can be asked for owners by their ids.
-pub(super) fn is_process_known() -> bool {
+pub(super) fn are_ids_known() -> bool {
     PROCESS.load(Ordering::Relaxed) == os::thread::process()
 }
 
 /// Gives back the slots of threads that no longer exist, if the number of slots has reached the
 /// limit.
-pub(super) fn free_the_dead() {
-    if made() < LIMIT.load(Ordering::Relaxed) || !is_process_known() {
+pub(super) fn reap_dead_owners() {
+    if slot_count() < REAP_AT.load(Ordering::Relaxed) || !are_ids_known() {
         return;
     }
-    let living = slots().filter(|slot| !slot.give_back_of_dead() && slot.is_owned()).count();
-    LIMIT.store(limit(living), Ordering::Relaxed);
+    let living = slots().filter(|slot| !slot.reap_if_dead() && slot.is_owned()).count();
+    REAP_AT.store(limit(living), Ordering::Relaxed);
 }
 
 fn limit(living: usize) -> usize {
-    FEW.max(2 * living)
+    UNCHECKED_SLOTS.max(2 * living)
 }
 
 impl ThreadSlot {
     /// Gives the slot back if its owner no longer exists; returns whether it did.
-    pub(super) fn give_back_of_dead(&self) -> bool {
+    pub(super) fn reap_if_dead(&self) -> bool {
         // The order matters: the birth that is read next belongs to this owner, or is not known
         // yet.
         let owner = self.owner();
         let birth = self.birth();
-        let is_dead = owner.asked_for().is_some_and(|id| !os::thread::is_alive(id, birth));
+        let is_dead = owner.tid().is_some_and(|id| !os::thread::is_alive(id, birth));
         if is_dead {
             self.give_back(owner);
         }
@@ -171,13 +171,13 @@ mod tests {
         assert!(!slot.now().is_thread() && !slot.end(slot.now()));
         assert!(slot.take(7) && !slot.take(8));
         let first = slot.now();
-        assert_eq!((first.is_thread(), first.asked_for()), (true, Some(7)));
+        assert_eq!((first.is_thread(), first.tid()), (true, Some(7)));
         assert!(slot.end(first) && !slot.end(first));
         assert!(!slot.now().is_thread() && !slot.take(7), "not before it is cleared");
         slot.clear();
         assert!(slot.take(7) && !slot.end(first), "another thread with that id");
-        slot.set(UNASKED);
-        assert_eq!((slot.now().is_thread(), slot.now().asked_for()), (true, None));
+        slot.set(NO_TID);
+        assert_eq!((slot.now().is_thread(), slot.now().tid()), (true, None));
     }
 
     #[test]
@@ -202,16 +202,16 @@ mod dead_owners {
     #[cfg_attr(miri, ignore = "makes a process")]
     fn an_unknown_child_takes_no_thread_for_dead() {
         super::super::prepare();
-        assert!(is_process_known());
+        assert!(are_ids_known());
         let parent = ThreadSlot::current().unwrap();
         // SAFETY: the child looks at slots; it takes no lock and no heap.
         let child = unsafe { libc::syscall(libc::SYS_fork) };
         if child == 0 {
-            LIMIT.store(0, Ordering::Relaxed);
+            REAP_AT.store(0, Ordering::Relaxed);
             let owners = || slots().filter(|slot| slot.is_owned()).count();
             let before = owners();
-            free_the_dead();
-            let is_right = !is_process_known() && parent.is_owned() && owners() == before;
+            reap_dead_owners();
+            let is_right = !are_ids_known() && parent.is_owned() && owners() == before;
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }

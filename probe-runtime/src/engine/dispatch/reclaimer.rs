@@ -1,8 +1,8 @@
 //! Retired data, kept until no thread can be reading it. No thread waits for that.
 //!
-//! Life cycle: [retired](Limbo::retire) when other data is published in its place ▸ given out by
-//! [`collect`](Limbo::collect), which each operation that has retired something calls. It reads
-//! every thread's mark after a heavy barrier, under the control lock.
+//! Life cycle: [retired](Reclaimer::retire) when other data is published in its place ▸ given out
+//! by [`collect`](Reclaimer::collect), which each operation that has retired something calls. It
+//! reads every thread's mark after a heavy barrier, under the control lock.
 //!
 //! Each scan ends an *era*. Retired data has two eras: the one in which it was published, and the
 //! one in which it was retired. A hit under way has two scans: the first that saw the thread in
@@ -25,71 +25,71 @@
 use std::hint;
 
 use super::hit_state::{HitId, HitMark};
-use super::synchronize::Fenced;
+use super::synchronize::BarrierProof;
 use super::thread_slot::{ThreadSlot, slots};
 
 /// Number of readings of a thread between a site and a consumer before the scan takes that as its
 /// state. A thread is there for only some instructions.
-const READINGS: u32 = 200;
+const SPIN_LIMIT: u32 = 200;
 
 /// The era in which data was published or retired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Era(u64);
+pub(crate) struct Epoch(u64);
 
-impl Era {
+impl Epoch {
     /// The era of data that was published without the control lock.
     pub(crate) const UNKNOWN: Self = Self(0);
     const FIRST: Self = Self(1);
-    const ANY: Self = Self(u64::MAX);
+    const LATEST: Self = Self(u64::MAX);
 }
 
 /// Retired data of one kind.
 #[derive(Debug)]
-pub(crate) struct Limbo<T> {
-    now: Era,
+pub(crate) struct Reclaimer<T> {
+    now: Epoch,
     retired: Vec<Retired<T>>,
-    hits: Vec<SeenHit>,
+    hits: Vec<ActiveHit>,
 }
 
 #[derive(Debug)]
 struct Retired<T> {
-    published: Era,
-    unpublished: Era,
+    published: Epoch,
+    unpublished: Epoch,
     what: T,
 }
 
 /// A hit that a scan has found under way.
 #[derive(Debug)]
-struct SeenHit {
+struct ActiveHit {
     slot: usize,
     watched: HitId,
-    since: Era,
+    since: Epoch,
     /// The hit has read no data that was published later.
-    read_by: Era,
+    read_by: Epoch,
 }
 
 /// The state of a slot as a scan has seen it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
+pub(super) struct ThreadSnapshot {
     pub(super) slot: usize,
     pub(super) watched: HitId,
     pub(super) mark: HitMark,
 }
 
-impl<T> Default for Limbo<T> {
+impl<T> Default for Reclaimer<T> {
     fn default() -> Self {
-        Self { now: Era::FIRST, retired: Vec::new(), hits: Vec::new() }
+        Self { now: Epoch::FIRST, retired: Vec::new(), hits: Vec::new() }
     }
 }
 
-impl<T> Limbo<T> {
+impl<T> Reclaimer<T> {
     /// Returns the era of data that the holder of the control lock publishes now.
-    pub(crate) fn now(&self) -> Era {
+    pub(crate) fn now(&self) -> Epoch {
         self.now
     }
 
     /// Adds data that was published in the era `published`, and is no longer published.
-    pub(crate) fn retire(&mut self, published: Era, what: T) {
+    pub(crate) fn retire(&mut self, published: Epoch, what: T) {
         self.retired.push(Retired { published, unpublished: self.now, what });
     }
 
@@ -105,50 +105,52 @@ impl<T> Limbo<T> {
 
     /// Scans all threads, and returns the data that no thread can be reading. The heavy barrier
     /// must come after all the data was retired.
-    pub(crate) fn collect(&mut self, _fenced: &Fenced, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
-        self.see(slots().map(sighting));
-        self.take_free(is_asked_for)
+    pub(crate) fn collect(&mut self, _fenced: &BarrierProof, filter: impl Fn(&T) -> bool) -> Vec<T> {
+        self.scan(slots().map(observe));
+        self.drain_reclaimable(filter)
     }
 
-    pub(super) fn see(&mut self, sights: impl Iterator<Item = Sight>) {
-        let under_way = sights.filter(|sight| !sight.mark.is_outside());
-        let hits = under_way.map(|sight| {
-            let same_hit =
-                |hit: &&SeenHit| hit.slot == sight.slot && hit.watched.sequence == sight.watched.sequence;
+    pub(super) fn scan(&mut self, snapshots: impl Iterator<Item = ThreadSnapshot>) {
+        let under_way = snapshots.filter(|snapshot| !snapshot.mark.is_outside());
+        let hits = under_way.map(|snapshot| {
+            let same_hit = |hit: &&ActiveHit| {
+                hit.slot == snapshot.slot && hit.watched.sequence == snapshot.watched.sequence
+            };
             let known = self.hits.iter().find(same_hit);
-            let same_call = known.filter(|hit| hit.watched == sight.watched && hit.read_by != Era::ANY);
+            let same_call =
+                known.filter(|hit| hit.watched == snapshot.watched && hit.read_by != Epoch::LATEST);
             let read_by = match same_call {
-                _ if sight.mark.is_passing() => Era::ANY,
+                _ if snapshot.mark.is_passing() => Epoch::LATEST,
                 Some(hit) => hit.read_by,
                 None => self.now,
             };
             let since = known.map_or(self.now, |hit| hit.since);
-            SeenHit { slot: sight.slot, watched: sight.watched, since, read_by }
+            ActiveHit { slot: snapshot.slot, watched: snapshot.watched, since, read_by }
         });
         self.hits = hits.collect();
-        self.now = Era(self.now.0 + 1);
+        self.now = Epoch(self.now.0 + 1);
     }
 
-    pub(super) fn take_free(&mut self, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
+    pub(super) fn drain_reclaimable(&mut self, filter: impl Fn(&T) -> bool) -> Vec<T> {
         let hits = &self.hits;
         let is_free = |it: &mut Retired<T>| {
-            let may_hold = |hit: &SeenHit| hit.since <= it.unpublished && it.published <= hit.read_by;
-            is_asked_for(&it.what) && !hits.iter().any(may_hold)
+            let may_hold = |hit: &ActiveHit| hit.since <= it.unpublished && it.published <= hit.read_by;
+            filter(&it.what) && !hits.iter().any(may_hold)
         };
         self.retired.extract_if(.., is_free).map(|it| it.what).collect()
     }
 }
 
 /// The order matters: see [`HitState::watch`](super::hit_state::HitState::watch).
-fn sighting(slot: &'static ThreadSlot) -> Sight {
+fn observe(slot: &'static ThreadSlot) -> ThreadSnapshot {
     let read = || {
         let watched = slot.hit_state().watch();
-        Sight { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }
+        ThreadSnapshot { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }
     };
-    for _ in 0..READINGS {
-        let sight = read();
-        if !sight.mark.is_passing() {
-            return sight;
+    for _ in 0..SPIN_LIMIT {
+        let snapshot = read();
+        if !snapshot.mark.is_passing() {
+            return snapshot;
         }
         hint::spin_loop();
     }
@@ -164,14 +166,14 @@ mod tests {
     /// No data.
     const NONE: [u32; 0] = [];
 
-    fn sight(sequence: u64, calls: u64, mark: HitMark) -> Sight {
-        Sight { slot: 0, watched: HitId { sequence, calls }, mark }
+    fn snapshot(sequence: u64, calls: u64, mark: HitMark) -> ThreadSnapshot {
+        ThreadSnapshot { slot: 0, watched: HitId { sequence, calls }, mark }
     }
 
     /// Returns the data given out after a scan that sees one thread in this state.
-    fn given_out(limbo: &mut Limbo<u32>, sight: Option<Sight>) -> Vec<u32> {
-        limbo.see(sight.into_iter());
-        limbo.take_free(|_| true)
+    fn given_out(reclaimer: &mut Reclaimer<u32>, snapshot: Option<ThreadSnapshot>) -> Vec<u32> {
+        reclaimer.scan(snapshot.into_iter());
+        reclaimer.drain_reclaimable(|_| true)
     }
 
     fn consuming() -> HitMark {
@@ -180,94 +182,98 @@ mod tests {
 
     #[test]
     fn a_thread_outside_of_hits_holds_nothing() {
-        let mut limbo = Limbo::default();
+        let mut reclaimer = Reclaimer::default();
         for mark in [HitMark::IDLE, HitMark::WORKING] {
-            limbo.retire(limbo.now(), 1);
-            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), [1]);
+            reclaimer.retire(reclaimer.now(), 1);
+            assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, mark))), [1]);
         }
-        assert!(limbo.is_empty());
+        assert!(reclaimer.is_empty());
     }
 
     #[test]
     fn a_hit_does_not_hold_what_was_retired_before_it() {
-        let mut limbo = Limbo::default();
-        limbo.retire(limbo.now(), 1);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
-        limbo.retire(Era::UNKNOWN, 2);
-        assert_eq!(given_out(&mut limbo, Some(sight(1, 0, consuming()))), [1], "another hit");
-        assert_eq!(given_out(&mut limbo, None), [2]);
+        let mut reclaimer = Reclaimer::default();
+        reclaimer.retire(reclaimer.now(), 1);
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), NONE);
+        reclaimer.retire(Epoch::UNKNOWN, 2);
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(1, 0, consuming()))), [1], "another hit");
+        assert_eq!(given_out(&mut reclaimer, None), [2]);
     }
 
     #[test]
     fn a_thread_in_one_call_holds_only_hooks_published_before_it_was_seen() {
-        let mut limbo = Limbo::default();
-        let before = limbo.now();
-        assert!(!limbo.has_new());
-        limbo.retire(before, 0);
-        assert!(limbo.has_new());
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
-        assert!(!limbo.has_new() && !limbo.is_empty());
+        let mut reclaimer = Reclaimer::default();
+        let before = reclaimer.now();
+        assert!(!reclaimer.has_new());
+        reclaimer.retire(before, 0);
+        assert!(reclaimer.has_new());
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), NONE);
+        assert!(!reclaimer.has_new() && !reclaimer.is_empty());
         for operation in 1..100_000 {
             // The hook of the previous operation.
-            limbo.retire(limbo.now(), operation);
-            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [operation]);
+            reclaimer.retire(reclaimer.now(), operation);
+            assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), [operation]);
         }
-        limbo.retire(before, 1);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
-        assert_eq!(limbo.retired.len(), 2, "what it may have read");
+        reclaimer.retire(before, 1);
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), NONE);
+        assert_eq!(reclaimer.retired.len(), 2, "what it may have read");
         assert_eq!(
-            given_out(&mut limbo, Some(sight(0, 1, consuming()))),
+            given_out(&mut reclaimer, Some(snapshot(0, 1, consuming()))),
             NONE,
             "another call in the same hit"
         );
-        limbo.retire(Era(limbo.now().0 - 1), 2);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), NONE, "which may have read that");
-        assert_eq!(given_out(&mut limbo, Some(sight(1, 1, HitMark::ENTERED))), [0, 1, 2]);
+        reclaimer.retire(Epoch(reclaimer.now().0 - 1), 2);
+        assert_eq!(
+            given_out(&mut reclaimer, Some(snapshot(0, 1, consuming()))),
+            NONE,
+            "which may have read that"
+        );
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(1, 1, HitMark::ENTERED))), [0, 1, 2]);
     }
 
     #[test]
     fn a_passing_thread_holds_all_since_it_was_seen() {
-        let mut limbo = Limbo::default();
+        let mut reclaimer = Reclaimer::default();
         for mark in [HitMark::ENTERED, HitMark::NESTED, HitMark::ENTERED] {
-            limbo.retire(limbo.now(), 1);
-            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), NONE);
+            reclaimer.retire(reclaimer.now(), 1);
+            assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, mark))), NONE);
         }
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
-        limbo.retire(limbo.now(), 2);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [2]);
-        assert_eq!(given_out(&mut limbo, None), [1, 1, 1]);
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), NONE);
+        reclaimer.retire(reclaimer.now(), 2);
+        assert_eq!(given_out(&mut reclaimer, Some(snapshot(0, 0, consuming()))), [2]);
+        assert_eq!(given_out(&mut reclaimer, None), [1, 1, 1]);
     }
 
     #[test]
     fn a_handler_between_two_consumers_keeps_the_hook_that_it_has_read() {
         let hit_state = HitState::new();
-        let seen = || Some(Sight { slot: 0, watched: hit_state.watch(), mark: hit_state.mark() });
-        let mut limbo = Limbo::default();
+        let seen = || Some(ThreadSnapshot { slot: 0, watched: hit_state.watch(), mark: hit_state.mark() });
+        let mut reclaimer = Reclaimer::default();
         hit_state.enter();
         hit_state.begin_call(consuming());
-        assert_eq!(given_out(&mut limbo, seen()), NONE);
+        assert_eq!(given_out(&mut reclaimer, seen()), NONE);
         // A hook is published, and the call ends. Before the next call, a signal handler's hit
         // reads that hook.
-        let since = limbo.now();
+        let since = reclaimer.now();
         hit_state.end_call();
         let outer = hit_state.enter();
         hit_state.begin_call(HitMark::consuming(8192));
-        limbo.retire(since, 1);
-        assert_eq!(given_out(&mut limbo, seen()), NONE, "in use");
+        reclaimer.retire(since, 1);
+        assert_eq!(given_out(&mut reclaimer, seen()), NONE, "in use");
         hit_state.end_call();
         hit_state.leave(outer);
         hit_state.leave(HitMark::IDLE);
-        assert_eq!(given_out(&mut limbo, seen()), [1]);
+        assert_eq!(given_out(&mut reclaimer, seen()), [1]);
     }
 
     #[test]
     fn data_that_is_not_asked_for_stays() {
-        let mut limbo = Limbo::default();
-        limbo.retire(limbo.now(), 1);
-        limbo.retire(limbo.now(), 2);
-        limbo.see(std::iter::empty());
-        assert_eq!(limbo.take_free(|what| *what == 2), [2]);
-        assert!(!limbo.is_empty() && !limbo.has_new());
+        let mut reclaimer = Reclaimer::default();
+        reclaimer.retire(reclaimer.now(), 1);
+        reclaimer.retire(reclaimer.now(), 2);
+        reclaimer.scan(std::iter::empty());
+        assert_eq!(reclaimer.drain_reclaimable(|what| *what == 2), [2]);
+        assert!(!reclaimer.is_empty() && !reclaimer.has_new());
     }
 
     /// One step of a thread, or of the operating thread.
@@ -294,8 +300,8 @@ mod tests {
                 1..200,
             )
         ) {
-            let mut limbo = Limbo::default();
-            let (mut published, mut since) = (0_u32, limbo.now());
+            let mut reclaimer = Reclaimer::default();
+            let (mut published, mut since) = (0_u32, reclaimer.now());
             let (mut sequence, mut calls, mut mark) = (0, 0, HitMark::IDLE);
             let mut held: Vec<u32> = Vec::new();
             let mut given: Vec<u32> = Vec::new();
@@ -315,18 +321,18 @@ mod tests {
                         held.clear();
                     }
                     Step::Publish => {
-                        limbo.retire(since, published);
-                        (published, since) = (published + 1, limbo.now());
+                        reclaimer.retire(since, published);
+                        (published, since) = (published + 1, reclaimer.now());
                     }
                     Step::Scan => {
-                        let free = given_out(&mut limbo, Some(sight(sequence, calls, mark)));
+                        let free = given_out(&mut reclaimer, Some(snapshot(sequence, calls, mark)));
                         prop_assert!(free.iter().all(|hook| !held.contains(hook)), "{held:?} {free:?}");
                         given.extend(free);
                     }
                     _ => {}
                 }
             }
-            given.extend(given_out(&mut limbo, None));
+            given.extend(given_out(&mut reclaimer, None));
             given.sort_unstable();
             prop_assert_eq!(given, (0..published).collect::<Vec<_>>(), "each once");
         }

@@ -19,28 +19,28 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::hook::{Action, Hook, Member, Rest};
-use super::{CounterAt, Era, ProbeId, Subscription, Wrapper, Wrappers};
+use super::hook::{Action, ExtraMembers, Hook, Member};
+use super::{CounterAt, Epoch, ProbeId, Subscription, Wrapper, Wrappers};
 
 /// The number of objects to make room for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Room {
+pub(crate) struct HookCapacity {
     pub(crate) hooks: usize,
     /// Number of hooks that may not have exactly one member.
-    pub(crate) rests: usize,
+    pub(crate) extras: usize,
     /// Number of members of these.
     pub(crate) members: usize,
 }
 
-impl Room {
-    /// Adds room for the hook of a probe with `listening` members, if there are any. `has_rest`
+impl HookCapacity {
+    /// Adds room for the hook of a probe with `listening` members, if there are any. `has_extra`
     /// says that it may have several members or wrappers.
     #[inline]
-    pub(crate) fn add(&mut self, listening: usize, has_rest: bool) {
+    pub(crate) fn add(&mut self, listening: usize, has_extra: bool) {
         if listening != 0 {
             self.hooks += 1;
-            if has_rest {
-                self.rests += 1;
+            if has_extra {
+                self.extras += 1;
                 self.members += listening;
             }
         }
@@ -50,12 +50,12 @@ impl Room {
 /// All pieces of memory. Only the maker of the hooks changes it.
 pub(super) struct Slab {
     hooks: Vec<Hook>,
-    rests: Vec<Rest>,
+    extras: Vec<ExtraMembers>,
     members: Vec<Member>,
     /// Subscriptions of the members, each once.
     subscriptions: Vec<Arc<Subscription>>,
     /// The era in which its hooks were published.
-    since: Era,
+    since: Epoch,
     /// Number of hooks that are not made yet or not dropped yet, plus one while there is a maker.
     shares: AtomicUsize,
 }
@@ -76,18 +76,19 @@ impl Slab {
         }
     }
 
-    /// Adds a rest with the members from `first` on, and with the wrappers, given oldest first.
-    fn add_rest(&mut self, first: usize, wrapping: Vec<Arc<Wrapper>>) -> *mut Rest {
-        assert!(self.rests.len() < self.rests.capacity(), "room for another rest");
+    /// Adds the members from `first` on as those of one hook, and with the wrappers, given oldest
+    /// first.
+    fn add_extra(&mut self, first: usize, wrapping: Vec<Arc<Wrapper>>) -> *mut ExtraMembers {
+        assert!(self.extras.len() < self.extras.capacity(), "room for another extra");
         let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
-        let at = self.rests.len();
+        let at = self.extras.len();
         // SAFETY: the pointer is within the members, or at their end. They are not moved, and are
-        // dropped together with the rest. A slice would borrow members that hits are reading.
-        self.rests.push(unsafe {
-            Rest::new(self.members.as_ptr().add(first), self.members.len() - first, wrappers)
+        // dropped together. A slice would borrow members that hits are reading.
+        self.extras.push(unsafe {
+            ExtraMembers::new(self.members.as_ptr().add(first), self.members.len() - first, wrappers)
         });
         // SAFETY: it was just put there.
-        unsafe { self.rests.as_mut_ptr().add(at) }
+        unsafe { self.extras.as_mut_ptr().add(at) }
     }
 
     /// # Safety
@@ -103,17 +104,17 @@ impl Slab {
 }
 
 /// Makes the hooks of one operation.
-pub(crate) struct Hooks {
+pub(crate) struct HookBuilder {
     slab: NonNull<Slab>,
     left: usize,
 }
 
-impl Hooks {
+impl HookBuilder {
     /// Makes room for the hooks, which are published in the era `now`.
-    pub(crate) fn with_room(room: Room, now: Era) -> Self {
+    pub(crate) fn with_capacity(room: HookCapacity, now: Epoch) -> Self {
         let slab = Slab {
             hooks: Vec::with_capacity(room.hooks),
-            rests: Vec::with_capacity(room.rests),
+            extras: Vec::with_capacity(room.extras),
             members: Vec::with_capacity(room.members),
             subscriptions: Vec::new(),
             since: now,
@@ -148,14 +149,14 @@ impl Hooks {
         }
         let sole = if slab.members.len() == first { last.take() } else { None };
         slab.members_extend(last);
-        let has_rest = slab.members.len() != first || !wrapping.is_empty();
-        let rest = if has_rest { slab.add_rest(first, wrapping) } else { ptr::null_mut() };
-        // SAFETY: the rest and its members are not moved, and are dropped with the hook, as are the
+        let has_extra = slab.members.len() != first || !wrapping.is_empty();
+        let extra = if has_extra { slab.add_extra(first, wrapping) } else { ptr::null_mut() };
+        // SAFETY: the members are not moved, and are dropped with the hook, as are the
         // subscriptions.
         let hook = unsafe {
             match sole {
-                Some(sole) => Hook::of_one(probe, sole.counting_at(counter), counter, rest),
-                None => Hook::of_rest(probe, counter, rest),
+                Some(sole) => Hook::of_one(probe, sole.counting_at(counter), counter, extra),
+                None => Hook::of_extra(probe, counter, extra),
             }
         };
         self.put(hook)
@@ -180,7 +181,7 @@ impl Hooks {
     }
 
     fn slab(&mut self) -> &mut Slab {
-        // SAFETY: threads that read published hooks have references to hooks, members and rests,
+        // SAFETY: threads that read published hooks have references to hooks, members and extras,
         // but none to the slab.
         unsafe { self.slab.as_mut() }
     }
@@ -198,7 +199,7 @@ impl Hooks {
     }
 }
 
-impl Drop for Hooks {
+impl Drop for HookBuilder {
     fn drop(&mut self) {
         // SAFETY: the maker's share, and those of hooks that were not made.
         unsafe { Slab::give_back(self.slab, self.left + 1) };
@@ -273,7 +274,7 @@ impl Unpublished {
     }
 
     /// Returns the era in which the hooks were published.
-    pub(crate) fn since(&self) -> Era {
+    pub(crate) fn since(&self) -> Epoch {
         // SAFETY: the slab lives as long as there are shares.
         unsafe { self.slab.as_ref() }.since
     }
@@ -293,22 +294,23 @@ mod tests {
     use crate::engine::dispatch::{Event, Listener};
     use probe_core::abi::{Definition, Kind};
 
-    struct Nobody;
+    struct NoopListener;
 
-    impl Listener for Nobody {
+    impl Listener for NoopListener {
         fn hit(&self, _event: &Event<'_>) {}
     }
 
     #[test]
     fn wrappers_are_dropped_with_their_own_hook() {
         static FUNCTION: Definition = Definition::new(Kind::Replace, "", "", "", "", 1, 1);
-        let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Nobody))));
+        let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(NoopListener))));
         let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
         // The attachment that counts two functions has published both hooks; one of the two is
         // replaced.
         let count = |number| (Action::Count(CounterAt::new(number)), &count, false);
-        let mut hooks = Hooks::with_room(Room { hooks: 2, rests: 1, members: 0 }, Era::UNKNOWN);
+        let mut hooks =
+            HookBuilder::with_capacity(HookCapacity { hooks: 2, extras: 1, members: 0 }, Epoch::UNKNOWN);
         let replaced =
             hooks.add(ProbeId::new(0), None, [(Action::Wrap, &wrapping, false), count(0)].into_iter());
         let other = hooks.add(ProbeId::new(1), None, [count(1)].into_iter());
@@ -321,9 +323,12 @@ mod tests {
 
     #[test]
     fn hooks_of_several_slabs_are_dropped_together() {
-        let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Nobody))));
+        let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(NoopListener))));
         let publish = |subscription: &Arc<Subscription>| {
-            let mut hooks = Hooks::with_room(Room { hooks: 3, ..Room::default() }, Era::UNKNOWN);
+            let mut hooks = HookBuilder::with_capacity(
+                HookCapacity { hooks: 3, ..HookCapacity::default() },
+                Epoch::UNKNOWN,
+            );
             let count = || [(Action::Count(CounterAt::new(0)), subscription, false)].into_iter();
             [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), None, count()))
         };
@@ -342,8 +347,9 @@ mod tests {
 
     #[test]
     fn the_last_share_frees_all() {
-        let subscription = Arc::new(Subscription::new(Arc::new(Nobody)));
-        let mut hooks = Hooks::with_room(Room { hooks: 3, rests: 1, members: 2 }, Era::UNKNOWN);
+        let subscription = Arc::new(Subscription::new(Arc::new(NoopListener)));
+        let mut hooks =
+            HookBuilder::with_capacity(HookCapacity { hooks: 3, extras: 1, members: 2 }, Epoch::UNKNOWN);
         let count = |number| (Action::Count(CounterAt::new(number)), &subscription, false);
         let one = hooks.add(ProbeId::new(7), None, [count(0)].into_iter());
         let two = hooks.add(ProbeId::new(8), None, [count(1), count(2)].into_iter());

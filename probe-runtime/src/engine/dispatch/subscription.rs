@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
-use super::synchronize::{Awaited, Vacated};
+use super::synchronize::{Quiescent, WaitFor};
 use super::{Event, HitMark, Listener, Quick, Recorder, Wrapper};
 use probe_core::abi::Definition;
 
@@ -20,15 +20,15 @@ use probe_core::abi::Definition;
 #[repr(C, align(8))]
 pub(crate) struct Subscription {
     /// See [`Event::generation`]. The holder of the control lock sets even numbers. A hit that
-    /// records reads it together with the silence, as one word.
+    /// records reads it together with the blocked flags, as one word.
     generation: AtomicU32,
     /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
-    silence: AtomicU32,
+    blocked: AtomicU32,
     /// The [quick](Quick) function, or null. Set before the first hook is made, as is the next.
     quick: AtomicPtr<()>,
-    quicker: AtomicPtr<()>,
+    listener: AtomicPtr<()>,
     /// Valid until `owner` is taken.
-    consumer: Called,
+    consumer: ConsumerPtr,
     /// Instantiated for the consumer's type.
     deliver: Deliver,
     /// Taken when the subscription is closed and no thread is in the consumer; else dropped with
@@ -49,7 +49,7 @@ pub(crate) struct Subscription {
 
 const _: () = {
     assert!(offset_of!(Subscription, generation) == 0);
-    assert!(offset_of!(Subscription, silence) == 4);
+    assert!(offset_of!(Subscription, blocked) == 4);
 };
 
 /// Offset of the quick function's address.
@@ -66,27 +66,27 @@ const CLOSED: u32 = 4;
 const ORPHANED: u32 = 8;
 
 /// Address of a consumer.
-struct Called(*const dyn Listener);
+struct ConsumerPtr(*const dyn Listener);
 
 // SAFETY: consumers are `Sync`, and the owner is beside the pointer.
-unsafe impl Send for Called {}
+unsafe impl Send for ConsumerPtr {}
 // SAFETY: as above.
-unsafe impl Sync for Called {}
+unsafe impl Sync for ConsumerPtr {}
 
 /// A switch of an attachment's sites that is under way.
 #[must_use = "without its end, nothing is paired any more"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct UnsettledSwitch(u32);
+pub(crate) struct Transition(u32);
 
-impl UnsettledSwitch {
+impl Transition {
     /// The switch that begins the attachment.
     pub(crate) const FIRST: Self = Self(2);
 }
 
 /// Takes the place of the consumer of a replacement.
-struct Nobody;
+struct NoopListener;
 
-impl Listener for Nobody {
+impl Listener for NoopListener {
     fn hit(&self, _event: &Event<'_>) {}
 }
 
@@ -95,8 +95,8 @@ static ON_FAILURE: OnceLock<fn()> = OnceLock::new();
 
 /// Sets the function to call, inside of the hit, whenever a consumer has failed. The first call
 /// decides.
-pub(crate) fn on_failure(tell: fn()) {
-    let _ = ON_FAILURE.set(tell);
+pub(crate) fn on_failure(notify: fn()) {
+    let _ = ON_FAILURE.set(notify);
 }
 
 /// The failure message of an orphaned subscription.
@@ -113,12 +113,12 @@ impl Subscription {
             needs_thread: consumer.needs_thread(),
             is_of_parent: AtomicBool::new(false),
             needs_order: consumer.needs_order(),
-            consumer: Called(Arc::<L>::as_ptr(&consumer)),
+            consumer: ConsumerPtr(Arc::<L>::as_ptr(&consumer)),
             owner: Mutex::new(Some(consumer)),
-            generation: AtomicU32::new(UnsettledSwitch::FIRST.0),
-            silence: AtomicU32::new(0),
+            generation: AtomicU32::new(Transition::FIRST.0),
+            blocked: AtomicU32::new(0),
             quick: AtomicPtr::default(),
-            quicker: AtomicPtr::default(),
+            listener: AtomicPtr::default(),
             recorder: OnceLock::new(),
             failure: OnceLock::new(),
             suppressed: OnceLock::new(),
@@ -163,7 +163,7 @@ impl Subscription {
 
     /// Lets hits be recorded instead of delivered where the consumer is alone. Must come before the
     /// first hook is made, and after the consumer is ready.
-    pub(crate) fn record_by(&self, recorder: Option<Recorder>) {
+    pub(crate) fn set_recorder(&self, recorder: Option<Recorder>) {
         if let Some(recorder) = recorder {
             let _ = self.recorder.set(recorder);
         }
@@ -175,16 +175,16 @@ impl Subscription {
 
     /// Lets hits of sites that keep vector registers try this first. Must come before the first
     /// hook is made, and after the consumer is ready.
-    pub(crate) fn hurry_by(&self, quick: Option<Quick>) {
+    pub(crate) fn set_quick(&self, quick: Option<Quick>) {
         if let Some(quick) = quick {
-            self.quicker.store(quick.quicker.cast_mut(), Ordering::Relaxed);
+            self.listener.store(quick.listener.cast_mut(), Ordering::Relaxed);
             self.quick.store(quick.run.cast_mut(), Ordering::Relaxed);
         }
     }
 
     #[inline(always)]
-    pub(super) fn quicker(&self) -> *const () {
-        self.quicker.load(Ordering::Relaxed)
+    pub(super) fn listener(&self) -> *const () {
+        self.listener.load(Ordering::Relaxed)
     }
 
     /// Returns the wrapper of a replacement, which runs instead of the function.
@@ -198,51 +198,51 @@ impl Subscription {
     }
 
     /// Begins a switch of the attachment's sites. Must be called by the holder of the control lock.
-    /// Pass the result to [`settle`](Self::settle).
-    pub(crate) fn unsettle(&self) -> UnsettledSwitch {
+    /// Pass the result to [`commit`](Self::commit).
+    pub(crate) fn begin_transition(&self) -> Transition {
         // A generation is never 0.
-        let next = (self.generation() | 1).wrapping_add(1).max(UnsettledSwitch::FIRST.0);
+        let next = (self.generation() | 1).wrapping_add(1).max(Transition::FIRST.0);
         self.generation.store(next, Ordering::Release);
-        UnsettledSwitch(next)
+        Transition(next)
     }
 
     /// Ends a switch, when every thread executes the new instructions. If another switch has begun
     /// since, only that one can be ended.
-    pub(crate) fn settle(&self, UnsettledSwitch(switched): UnsettledSwitch) {
+    pub(crate) fn commit(&self, Transition(switched): Transition) {
         let next = switched.wrapping_add(1);
         let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The same for the holder of the control lock, if no thread is waited for.
-    pub(crate) fn settle_locked(&self, UnsettledSwitch(switched): UnsettledSwitch) {
+    pub(crate) fn commit_locked(&self, Transition(switched): Transition) {
         if self.generation() == switched {
             self.generation.store(switched.wrapping_add(1), Ordering::Release);
         }
     }
 
     /// Begins a new generation without a switch, for the holder of the control lock. While a switch
-    /// is unsettled, this does nothing: the end of that switch begins one.
+    /// is transition, this does nothing: the end of that switch begins one.
     #[cfg(feature = "trace")]
-    pub(crate) fn renew(&self) {
+    pub(crate) fn begin_generation(&self) {
         if !self.generation().is_multiple_of(2) {
-            let unsettled = self.unsettle();
-            self.settle_locked(unsettled);
+            let transition = self.begin_transition();
+            self.commit_locked(transition);
         }
     }
 
     /// Makes the subscription of a replacement, to which no hit is delivered.
     pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
-        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
+        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(NoopListener)) }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.silence.load(Ordering::Relaxed) & FAILED != 0
+        self.blocked.load(Ordering::Relaxed) & FAILED != 0
     }
 
     /// Returns whether hits pass the consumer by, for now or for good.
     #[inline(always)]
-    pub(super) fn is_silent(&self) -> bool {
-        self.silence.load(Ordering::Relaxed) != 0
+    pub(super) fn is_disabled(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the mark of threads in its consumer.
@@ -253,42 +253,42 @@ impl Subscription {
 
     /// Returns what an operation waits for that detaches or pauses its consumer. The caller keeps
     /// the subscription alive meanwhile.
-    pub(crate) fn awaited(&self) -> Awaited {
-        Awaited::Consumer(self.mark())
+    pub(crate) fn wait_for(&self) -> WaitFor {
+        WaitFor::Consumer(self.mark())
     }
 
     /// Makes hits under way stop calling the consumer, or call it again. Hits that only count go on
     /// counting, unless they have just called another consumer. Must be called by the holder of the
     /// control lock.
-    pub(crate) fn set_silent(&self, is_silent: bool) {
-        if is_silent {
-            self.silence.fetch_or(PAUSED, Ordering::Relaxed);
+    pub(crate) fn set_disabled(&self, is_disabled: bool) {
+        if is_disabled {
+            self.blocked.fetch_or(PAUSED, Ordering::Relaxed);
         } else {
-            self.silence.fetch_and(!PAUSED, Ordering::Relaxed);
+            self.blocked.fetch_and(!PAUSED, Ordering::Relaxed);
         }
     }
 
     /// Makes hits pass the consumer by for good.
     pub(crate) fn close(&self) {
-        self.silence.fetch_or(CLOSED, Ordering::Relaxed);
+        self.blocked.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
     /// Takes the consumer out, after it was [closed](Self::close) and threads were [waited
-    /// for](super::wait).
+    /// for](super::synchronize()).
     ///
     /// # Panics
     /// If it may still be called.
-    pub(crate) fn take_consumer(&self, left: &Vacated) -> Option<Arc<dyn Listener>> {
-        let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
+    pub(crate) fn take_consumer(&self, left: &Quiescent) -> Option<Arc<dyn Listener>> {
+        let is_closed = self.blocked.load(Ordering::Relaxed) & CLOSED != 0;
         assert!(is_closed && left.is_of(self.mark()), "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out the attachment's hooks.
-    /// No hit finds the consumer any more, though other attachments' hooks that were made in the
-    /// same operation may keep the subscription alive.
+    /// Takes the consumer out, when [`Reclaimer`](super::Reclaimer) has given out the attachment's
+    /// hooks. No hit finds the consumer any more, though other attachments' hooks that were made in
+    /// the same operation may keep the subscription alive.
     pub(crate) fn take_unreachable(&self) -> Option<Arc<dyn Listener>> {
-        assert_ne!(self.silence.load(Ordering::Relaxed) & CLOSED, 0, "it may be called");
+        assert_ne!(self.blocked.load(Ordering::Relaxed) & CLOSED, 0, "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -308,21 +308,21 @@ impl Subscription {
     pub(crate) fn orphan(&self) -> bool {
         let is_orphan = self.needs_thread || self.is_of_parent.load(Ordering::Relaxed);
         if is_orphan {
-            self.silence.fetch_or(FAILED | ORPHANED, Ordering::Relaxed);
+            self.blocked.fetch_or(FAILED | ORPHANED, Ordering::Relaxed);
         }
         is_orphan
     }
 
     /// Returns the message of the consumer's panic, or says that it was left behind.
     pub(crate) fn failure(&self) -> Option<&str> {
-        let is_orphaned = self.silence.load(Ordering::Relaxed) & ORPHANED != 0;
+        let is_orphaned = self.blocked.load(Ordering::Relaxed) & ORPHANED != 0;
         self.failure.get().map(String::as_str).or(is_orphaned.then_some(LEFT_BEHIND))
     }
 
     /// Calls the consumer, on a thread whose slot is [marked](Self::mark) for that. A panic ends
     /// here, and the consumer is not called again.
     pub(super) fn call(&self, event: &Event<'_>) {
-        if self.is_silent() {
+        if self.is_disabled() {
             return;
         }
         // SAFETY: it was not closed after the mark, see `consumer_as`.
@@ -334,16 +334,16 @@ impl Subscription {
 
     #[cold]
     pub(super) fn fail(&self, probe: &Definition, payload: Box<dyn Any + Send>) {
-        self.silence.fetch_or(FAILED, Ordering::Relaxed);
-        let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        self.blocked.fetch_or(FAILED, Ordering::Relaxed);
+        let message = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "a payload that is not text".to_owned());
-        let failure = format!("panicked at {} ({}): {said}", probe.path(), probe.kind().name());
+        let failure = format!("panicked at {} ({}): {message}", probe.path(), probe.kind().name());
         let _ = self.failure.set(failure);
         // Dropping the payload could panic again.
         std::mem::forget(payload);
-        if let Some(tell) = ON_FAILURE.get() {
-            tell();
+        if let Some(notify) = ON_FAILURE.get() {
+            notify();
         }
     }
 }
@@ -354,14 +354,14 @@ mod tests {
 
     #[test]
     fn no_generation_begins_while_a_switch_is_unsettled() {
-        let subscription = Subscription::new(Arc::new(Nobody));
-        let unsettled = subscription.unsettle();
+        let subscription = Subscription::new(Arc::new(NoopListener));
+        let transition = subscription.begin_transition();
         let switched = subscription.generation();
-        subscription.renew();
+        subscription.begin_generation();
         assert_eq!(subscription.generation(), switched);
-        subscription.settle(unsettled);
+        subscription.commit(transition);
         assert_eq!(subscription.generation(), switched + 1);
-        subscription.renew();
+        subscription.begin_generation();
         assert_eq!(subscription.generation(), switched + 3);
     }
 }

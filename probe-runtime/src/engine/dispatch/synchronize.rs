@@ -24,11 +24,11 @@ use crate::engine::os;
 
 /// Number of readings before the waiting thread sleeps, and before it asks whether the other thread
 /// still exists.
-const PATIENCE: u32 = 100;
+const YIELD_LIMIT: u32 = 100;
 
 /// The threads to wait for, besides those between sites and consumers.
 #[derive(Clone, Copy)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitFor {
     /// No others.
     Passing,
     /// Threads in a consumer, which have the mark of its subscription.
@@ -39,9 +39,9 @@ pub(crate) enum Awaited {
 }
 
 /// Proof of a heavy barrier: every thread sees all that was published and closed before it.
-pub(crate) struct Fenced(());
+pub(crate) struct BarrierProof(());
 
-impl Fenced {
+impl BarrierProof {
     /// Executes the barrier; `None` if the system has none.
     pub(crate) fn new() -> Option<Self> {
         os::heavy_barrier().then_some(Self(()))
@@ -49,9 +49,9 @@ impl Fenced {
 }
 
 /// Proof that no thread is in the awaited place any more.
-pub(crate) struct Vacated(Option<HitMark>);
+pub(crate) struct Quiescent(Option<HitMark>);
 
-impl Vacated {
+impl Quiescent {
     /// Returns whether the awaited place was the consumer with this mark.
     pub(super) fn is_of(&self, mark: HitMark) -> bool {
         self.0 == Some(mark)
@@ -71,18 +71,18 @@ pub(crate) fn is_outside() -> bool {
 
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
-pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited) -> Option<Vacated> {
+pub(crate) fn synchronize(_fenced: &BarrierProof, awaited: WaitFor) -> Option<Quiescent> {
     if is_in_hit() {
         return None;
     }
     let mark = match awaited {
-        Awaited::Passing => None,
-        Awaited::Consumer(mark) => Some(mark),
+        WaitFor::Passing => None,
+        WaitFor::Consumer(mark) => Some(mark),
         #[cfg(probe_discovers)]
-        Awaited::Callback => Some(HitMark::TELLING),
+        WaitFor::Callback => Some(HitMark::IN_CALLBACK),
     };
     slots().for_each(|slot| wait_for(slot, mark));
-    Some(Vacated(mark))
+    Some(Quiescent(mark))
 }
 
 fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
@@ -90,12 +90,12 @@ fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
     let mut readings = 0_u32;
     while slot.hit_state().is_in(watched, awaited) {
         readings += 1;
-        if readings < PATIENCE {
+        if readings < YIELD_LIMIT {
             thread::yield_now();
             continue;
         }
         // The thread has ended inside a consumer (pthread_exit).
-        if slot.give_back_of_dead() {
+        if slot.reap_if_dead() {
             return;
         }
         thread::sleep(Duration::from_micros(100));
@@ -105,11 +105,11 @@ fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
 /// For a forked child, where only the thread that forked is left, with another id. Other threads
 /// may have been taking a slot or giving one back.
 pub(crate) fn forget_other_threads() {
-    ownership::know_process();
+    ownership::record_process();
     let own = ThreadSlot::known();
     let is_own = |slot: &ThreadSlot| own.is_some_and(|own| std::ptr::eq(own, slot));
     if let Some(slot) = own {
-        slot.own();
+        slot.adopt();
     }
     free_all(slots().filter(|slot| !is_own(slot)));
 }

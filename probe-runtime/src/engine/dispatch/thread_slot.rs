@@ -21,30 +21,30 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::hit_state::{HitMark, HitState};
-use super::ownership::{self, Owner, Ownership, UNASKED};
+use super::ownership::{self, NO_TID, Owner, Ownership};
 use crate::engine::entry::backend;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 
 /// Size of a slot in bytes.
 #[cfg(probe_backend = "patched")]
-const SPAN: usize = 32 << 20;
+const SLOT_SIZE: usize = 32 << 20;
 #[cfg(not(any(probe_backend = "patched", miri)))]
-const SPAN: usize = 1 << 20;
+const SLOT_SIZE: usize = 1 << 20;
 // Miri looks at all of a slot whenever a reference to it is passed.
 #[cfg(all(not(probe_backend = "patched"), miri))]
-const SPAN: usize = 8 << 10;
+const SLOT_SIZE: usize = 8 << 10;
 
-pub(crate) const COUNTERS: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
+pub(crate) const COUNTERS: usize = (SLOT_SIZE - HEADER_SIZE) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
-const HEAD: usize = 128;
+const HEADER_SIZE: usize = 128;
 
-/// Offset of a counter that no report reads, in bytes from the start of the slot. Rehearsals use a
-/// second one.
-pub(crate) const UNREAD: usize = offset_of!(ThreadSlot, unread);
+/// Offset of a counter that no report reads, in bytes from the start of the slot. Calibrations use
+/// a second one.
+pub(crate) const SCRATCH: usize = offset_of!(ThreadSlot, scratch);
 #[cfg(all(feature = "profiler", probe_backend = "patched"))]
-pub(crate) const ALSO_UNREAD: usize = offset_of!(ThreadSlot, reserved);
+pub(crate) const OTHER_SCRATCH: usize = offset_of!(ThreadSlot, reserved);
 
 /// One counter: its place in every slot, from 1, so that an optional one takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ impl CounterAt {
 
     /// Returns the offset in bytes from the start of the slot; never 0.
     pub(crate) fn offset(self) -> usize {
-        HEAD + self.number() * size_of::<AtomicU64>()
+        HEADER_SIZE + self.number() * size_of::<AtomicU64>()
     }
 
     #[inline(always)]
@@ -79,7 +79,7 @@ pub(crate) struct ThreadSlot {
     /// later.
     birth: AtomicU64,
     /// Hits of probes that are active only for a replacement.
-    unread: AtomicU64,
+    scratch: AtomicU64,
     /// The thread's number, counted from 1 in the order of threads' first hits.
     pub(super) thread: AtomicU64,
     /// The thread's name at its first hit, padded with zeros.
@@ -93,17 +93,17 @@ pub(crate) struct ThreadSlot {
 // The model checker's types are larger, and lie in no slot.
 #[cfg(not(all(test, loom)))]
 const _: () = {
-    assert!(size_of::<ThreadSlot>() == SPAN);
+    assert!(size_of::<ThreadSlot>() == SLOT_SIZE);
     assert!(offset_of!(ThreadSlot, hit_state) == 0);
-    assert!(offset_of!(ThreadSlot, counters) == HEAD);
+    assert!(offset_of!(ThreadSlot, counters) == HEADER_SIZE);
 };
 
 /// All slots, newest first.
 static SLOTS: AtomicPtr<ThreadSlot> = AtomicPtr::new(ptr::null_mut());
 /// Number of slots.
-static MADE: AtomicUsize = AtomicUsize::new(0);
+static SLOT_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots without an owner.
-static FREE: AtomicUsize = AtomicUsize::new(0);
+static FREE_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Number of hits of threads for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -111,7 +111,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        ownership::know_process();
+        ownership::record_process();
         os::thread::install(release);
     });
 }
@@ -145,15 +145,15 @@ pub(crate) fn slots() -> impl Iterator<Item = &'static ThreadSlot> {
 }
 
 /// Returns the number of slots.
-pub(super) fn made() -> usize {
-    MADE.load(Ordering::Relaxed)
+pub(super) fn slot_count() -> usize {
+    SLOT_COUNT.load(Ordering::Relaxed)
 }
 
 /// Frees slots whose threads no longer exist, in whatever state these left them. All other slots
 /// have owners, and no thread takes or gives back a slot meanwhile. The counts stay.
 pub(super) fn free_all(slots: impl Iterator<Item = &'static ThreadSlot>) {
     let free = slots.map(ThreadSlot::free).count();
-    FREE.store(free, Ordering::Relaxed);
+    FREE_COUNT.store(free, Ordering::Relaxed);
 }
 
 impl ThreadSlot {
@@ -177,7 +177,7 @@ impl ThreadSlot {
         let id = present_id();
         let slot = Self::reuse(id).or_else(|| Self::create(id));
         let slot = match slot {
-            Some(mine) => Some(mine.settle(id)),
+            Some(mine) => Some(mine.claim(id)),
             None => Self::known(),
         };
         if slot.is_none() {
@@ -189,7 +189,7 @@ impl ThreadSlot {
 
     /// Makes this, which the thread has just taken, the slot of this thread. Returns the thread's
     /// slot, which is another one if a signal handler's hit was faster.
-    fn settle(&'static self, id: u32) -> &'static Self {
+    fn claim(&'static self, id: u32) -> &'static Self {
         self.note_birth(id);
         self.note_thread();
         let own = ptr::from_ref(self).cast_mut();
@@ -204,14 +204,14 @@ impl ThreadSlot {
     }
 
     fn reuse(id: u32) -> Option<&'static Self> {
-        if FREE.load(Ordering::Relaxed) == 0 {
-            ownership::free_the_dead();
+        if FREE_COUNT.load(Ordering::Relaxed) == 0 {
+            ownership::reap_dead_owners();
         }
-        if FREE.load(Ordering::Relaxed) == 0 {
+        if FREE_COUNT.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let slot = slots().find(|slot| slot.owner.take(id))?;
-        FREE.fetch_sub(1, Ordering::Relaxed);
+        FREE_COUNT.fetch_sub(1, Ordering::Relaxed);
         Some(slot)
     }
 
@@ -225,11 +225,11 @@ impl ThreadSlot {
 
     fn create(id: u32) -> Option<&'static Self> {
         #[expect(clippy::cast_ptr_alignment, reason = "it is aligned to a page")]
-        let memory = os::memory::zeroed(SPAN).cast::<Self>();
+        let memory = os::memory::zeroed(SLOT_SIZE).cast::<Self>();
         // SAFETY: zeroed memory is a `ThreadSlot`: all its fields are atomics.
         let slot = unsafe { memory.as_ref() }?;
         slot.owner.set(id);
-        MADE.fetch_add(1, Ordering::Relaxed);
+        SLOT_COUNT.fetch_add(1, Ordering::Relaxed);
         let mut head = SLOTS.load(Ordering::Relaxed);
         loop {
             slot.next.store(head, Ordering::Relaxed);
@@ -241,7 +241,7 @@ impl ThreadSlot {
     }
 
     /// Makes this thread, which has the slot, its owner under its present id.
-    pub(super) fn own(&self) {
+    pub(super) fn adopt(&self) {
         let id = present_id();
         self.note_birth(id);
         self.owner.set(id);
@@ -250,8 +250,8 @@ impl ThreadSlot {
     /// Lets this thread, which has the slot, be known by its id, if it made its first hit before
     /// the first operation of all.
     pub(crate) fn identify(&self) {
-        if self.owner().asked_for().is_none() && ownership::is_process_known() {
-            self.own();
+        if self.owner().tid().is_none() && ownership::are_ids_known() {
+            self.adopt();
         }
     }
 
@@ -260,7 +260,7 @@ impl ThreadSlot {
     pub(super) fn give_back(&self, owner: Owner) {
         if self.owner.end(owner) {
             self.free();
-            FREE.fetch_add(1, Ordering::Relaxed);
+            FREE_COUNT.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -272,8 +272,8 @@ impl ThreadSlot {
 
     /// Returns the owner's id, if the kernel can be asked for it.
     #[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
-    pub(crate) fn asked_for(&self) -> Option<u32> {
-        self.owner().asked_for()
+    pub(crate) fn tid(&self) -> Option<u32> {
+        self.owner().tid()
     }
 
     pub(super) fn owner(&self) -> Owner {
@@ -357,7 +357,7 @@ unsafe extern "C" fn release(slot: *mut c_void) {
 
 /// Returns this thread's id as an owner.
 fn present_id() -> u32 {
-    if ownership::is_process_known() { os::thread::id() } else { UNASKED }
+    if ownership::are_ids_known() { os::thread::id() } else { NO_TID }
 }
 
 /// Offset of the thread's number, in bytes from the start of a slot.
@@ -421,12 +421,12 @@ mod tests {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
         let slot = ThreadSlot::create(id).unwrap();
         slot.set_mark(HitMark::consuming(4096));
-        assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
+        assert!(!slot.reap_if_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
-        assert!(!slot.give_back_of_dead());
+        assert!(!slot.reap_if_dead());
         // The owner ended in a consumer, unreported, and this thread has its id now.
         slot.birth.store(began - 1, Ordering::Release);
-        assert!(slot.give_back_of_dead());
+        assert!(slot.reap_if_dead());
         assert_eq!((slot.is_owned(), slot.mark()), (false, HitMark::IDLE));
         assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
@@ -445,20 +445,20 @@ mod tests {
             unsafe { libc::alarm(20) };
             crate::engine::dispatch::forget_other_threads();
             let waits = || {
-                crate::engine::dispatch::wait(
-                    &crate::engine::dispatch::Fenced::new()?,
-                    crate::engine::dispatch::Awaited::Passing,
+                crate::engine::dispatch::synchronize(
+                    &crate::engine::dispatch::BarrierProof::new()?,
+                    crate::engine::dispatch::WaitFor::Passing,
                 )
             };
             let is_free = slot.owner.take(1) && slot.mark() == HitMark::IDLE;
             slot.owner.clear();
             let others = slots().filter(|slot| !slot.is_owned()).count();
-            let is_right = is_free && others == FREE.load(Ordering::Relaxed) && waits().is_some();
+            let is_right = is_free && others == FREE_COUNT.load(Ordering::Relaxed) && waits().is_some();
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }
         slot.free();
-        FREE.fetch_add(1, Ordering::Relaxed);
+        FREE_COUNT.fetch_add(1, Ordering::Relaxed);
         let mut status = -1;
         // SAFETY: a place for the result.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);

@@ -13,8 +13,8 @@
 //!   handler;
 //! - `bump(counter)`: adds one to a counter of this thread, with no lost hit of a signal handler;
 //! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`;
-//! - `rehearsal`: two calls of a function that does not belong to the program. One has an entry and
-//!   an exit, the other is counted in place.
+//! - `calibration`: two calls of a function that does not belong to the program. One has an entry
+//!   and an exit, the other is counted in place.
 //!
 //! A patched backend also has, for `registry`, `patch` and `finstrument`:
 //! - `values()`: reads the values that a cold path passed in registers and on the stack;

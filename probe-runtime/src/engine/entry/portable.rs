@@ -1,5 +1,5 @@
-//! The way into dispatch of a flag and a branch: for all targets that are not patched, and for tests
-//! with `--cfg probe_portable`.
+//! The way into dispatch of a flag and a branch: for all targets that are not patched, and for
+//! tests with `--cfg probe_portable`.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
@@ -56,7 +56,7 @@ pub(crate) fn bump(counter: &AtomicU64) {
 
 /// A function that is called to measure its hits; it has definitions, but no sites.
 #[cfg(feature = "profiler")]
-pub(crate) mod rehearsal {
+pub(crate) mod calibration {
     use std::ptr;
 
     use probe_core::abi::Definition;

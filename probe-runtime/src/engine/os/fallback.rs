@@ -16,8 +16,8 @@ pub(crate) mod unpatched {
         use std::alloc::{GlobalAlloc, Layout, System};
         use std::ptr;
 
-        /// Returns zeroed memory that is never freed; null if there is none. It is from the system's
-        /// allocator, since the program's own allocator may contain a probe.
+        /// Returns zeroed memory that is never freed; null if there is none. It is from the
+        /// system's allocator, since the program's own allocator may contain a probe.
         pub(crate) fn zeroed(len: usize) -> *mut u8 {
             match Layout::from_size_align(len, 4096) {
                 // SAFETY: `len` is not zero.

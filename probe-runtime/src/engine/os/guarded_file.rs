@@ -17,8 +17,8 @@
 //!   holds the program's pipes, sockets and stderr open, or closes them once more, which flushes
 //!   files on some systems. The thread could say nothing on the stderr that the program has later.
 //! - **A mapping in place of a descriptor.** It can't make the file longer, and a full disk is a
-//!   SIGBUS. The rings of [`mapped_file`](super::mapped_file) are of one size, reserve it, and keep no
-//!   descriptor.
+//!   SIGBUS. The rings of [`mapped_file`](super::mapped_file) are of one size, reserve it, and keep
+//!   no descriptor.
 //!
 //! A write raises no signal: see [`unsignalled`].
 //!

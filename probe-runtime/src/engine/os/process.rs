@@ -1,5 +1,5 @@
-//! Services that concern the whole process: a call at its end, whether it has raised rights, numbers
-//! that it shares with its children, and a right that one of its threads has at a time.
+//! Services that concern the whole process: a call at its end, whether it has raised rights,
+//! numbers that it shares with its children, and a right that one of its threads has at a time.
 
 // Safety: relies on atexit(3) and getauxval(3), and on mmap(2) and munmap(2) of a page of its own.
 #![cfg_attr(all(any(unix, windows), not(miri)), expect(unsafe_code, reason = "see above"))]
@@ -37,7 +37,8 @@ pub(crate) fn has_raised_rights() -> bool {
 }
 
 #[cfg(all(unix, not(miri)))]
-/// Numbers that the process shares with the children that it forks from then on. Zeros at first. Each process that drops it unmaps its own view.
+/// Numbers that the process shares with the children that it forks from then on. Zeros at first.
+/// Each process that drops it unmaps its own view.
 #[derive(Debug)]
 pub(crate) struct Shared<const N: usize>(NonNull<[AtomicU32; N]>);
 

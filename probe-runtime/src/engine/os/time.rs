@@ -80,10 +80,10 @@ pub(crate) fn thread_cpu() -> u64 {
     0
 }
 
-/// Returns the time that a thread of the process has used so far; 0 if it has ended. The
-/// call makes the kernel book them. Otherwise the kernel books a running thread's time a few
-/// hundred times a second, and [`process_cpu`] misses the time used since. The portable backend gives
-/// threads numbers of its own and does not know their ids, so it has no such function.
+/// Returns the time that a thread of the process has used so far; 0 if it has ended. The call makes
+/// the kernel book them. Otherwise the kernel books a running thread's time a few hundred times a
+/// second, and [`process_cpu`] misses the time used since. The portable backend gives threads
+/// numbers of its own and does not know their ids, so it has no such function.
 #[cfg(all(probe_backend = "patched", any(feature = "profiler", test), unix, not(miri)))]
 pub(crate) fn book_cpu_of(thread: u32) -> u64 {
     // The clock of a thread, made from its id as in `pthread_getcpuclockid(3)` (Linux,

@@ -1,14 +1,14 @@
 //! The list of the program's probes and sites.
 //!
 //! Life: the registry is empty until its first use, which reads the tables of all loaded objects
-//! (`patched::tables`). If objects were unloaded, the next use reads all tables again. If objects were
-//! only added, it reads the tables of the new ones (`patched`). A [`ProbeId`] is dense and stays
-//! with its probe. A probe whose object was unloaded keeps its id and has no sites. Definitions are
-//! grouped by identity (path, file, line, column, kind), so copies of one probe in several objects
-//! are one probe. The registry is refreshed only while objects can't be unloaded
-//! ([`freeze`](crate::engine::os::objects::freeze)). It keeps addresses of definitions, and gives out
-//! references for as long as [`KeptLoaded`](crate::engine::os::objects::KeptLoaded) proves that no object
-//! is unloaded.
+//! (`patched::tables`). If objects were unloaded, the next use reads all tables again. If objects
+//! were only added, it reads the tables of the new ones (`patched`). A [`ProbeId`] is dense and
+//! stays with its probe. A probe whose object was unloaded keeps its id and has no sites.
+//! Definitions are grouped by identity (path, file, line, column, kind), so copies of one probe in
+//! several objects are one probe. The registry is refreshed only while objects can't be unloaded
+//! ([`freeze`](crate::engine::os::objects::freeze)). It keeps addresses of definitions, and gives
+//! out references for as long as [`KeptLoaded`](crate::engine::os::objects::KeptLoaded) proves that
+//! no object is unloaded.
 //!
 //! Cost: some 20 ns a site at the first use; one query of the dynamic linker at each later use.
 

@@ -156,8 +156,8 @@ mod linked {
     /// Returns all definitions of this binary, in the order of the linker.
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
     pub(super) fn definitions() -> &'static [Definition] {
-        // SAFETY: the linker defines both; the section exists, since `linkme` keeps an empty array in
-        // it.
+        // SAFETY: the linker defines both; the section exists, since `linkme` keeps an empty array
+        // in it.
         unsafe extern "C" {
             #[link_name = "__start_linkme_PROBE_DEFINITIONS_V1"]
             static START: [Definition; 0];
@@ -166,7 +166,8 @@ mod linked {
         }
         let (start, stop) = ((&raw const START).cast::<Definition>(), &raw const STOP);
         let len = (stop.addr() - start.addr()) / size_of::<Definition>();
-        // SAFETY: the section's bytes are consecutive definitions, which live as long as the program.
+        // SAFETY: the section's bytes are consecutive definitions, which live as long as the
+        // program.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 

@@ -38,7 +38,7 @@ use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
 use crate::engine::clock::counter;
 use crate::engine::control::Looking;
-use crate::engine::dispatch::{Inside, is_outside};
+use crate::engine::dispatch::{ReadGuard, is_outside};
 use crate::engine::entry::backend::stub::{self, StubCode};
 use crate::engine::os::objects::{Frozen, Generation, Object, freeze};
 use crate::engine::registry::provider::{begin_look, has_ended, looks};
@@ -407,7 +407,7 @@ impl Ahead {
         decoded: &[(Vec<Fragment>, Vec<HookUse>)],
     ) -> bool {
         // A thread without memory for its slot finds nothing; the calls' first hits do.
-        let Some(inside) = Inside::new() else { return false };
+        let Some(inside) = ReadGuard::new() else { return false };
         let object = &known.object;
         let mut has_found = false;
         // The file may be another one by now.

@@ -15,7 +15,7 @@ use super::counters;
 use super::discovery::{Discovery, State};
 use super::reason::Reason;
 use crate::engine::control;
-use crate::engine::dispatch::{Awaited, Fenced, Inside, wait};
+use crate::engine::dispatch::{BarrierProof, ReadGuard, WaitFor, synchronize};
 use crate::engine::registry::ProbeInfo;
 use probe_core::abi::Kind;
 
@@ -110,7 +110,7 @@ pub(super) fn is_set() -> bool {
 }
 
 /// Calls the callback, if there is one and it is not running on this thread.
-pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
+pub(super) fn tell(inside: &ReadGuard, discovery: &'static Discovery) {
     if !is_set() {
         return;
     }
@@ -136,7 +136,7 @@ pub(super) fn set(callback: Option<Callback>) {
     let new = callback.map_or(ptr::null_mut(), |callback| Box::into_raw(Box::new(callback)));
     let old = CALLBACK.swap(new, Ordering::AcqRel);
     // In a hit, the old callback may be in use further down this very stack, so it is leaked.
-    let is_left = || wait(&Fenced::new()?, Awaited::Callback);
+    let is_left = || synchronize(&BarrierProof::new()?, WaitFor::Callback);
     if !old.is_null() && is_left().is_some() {
         // SAFETY: from `Box::into_raw`, and no thread reads it any more.
         drop(unsafe { Box::from_raw(old) });

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::discovery::NewMember;
 use super::table::published;
 use super::tokens::ControlLocked;
-use crate::engine::dispatch::{Inside, Subscription};
+use crate::engine::dispatch::{ReadGuard, Subscription};
 
 /// The number of unused counters that are kept. Further ones are not used again.
 const SPARES: usize = 64;
@@ -63,7 +63,7 @@ impl Counted {
 }
 
 /// Gives an unused counter back.
-pub(super) fn give_back(_inside: &Inside, counter: usize) {
+pub(super) fn give_back(_inside: &ReadGuard, counter: usize) {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let Some(shared) = (unsafe { COUNTED.load(Ordering::Acquire).as_ref() }) else { return };
     if shared.counters.contains(&counter) {
@@ -75,7 +75,7 @@ pub(super) fn give_back(_inside: &Inside, counter: usize) {
 }
 
 /// Takes a counter for the probe that is being discovered, if discoveries count and one is left.
-pub(super) fn member(_inside: &Inside) -> Option<NewMember> {
+pub(super) fn member(_inside: &ReadGuard) -> Option<NewMember> {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let shared = unsafe { COUNTED.load(Ordering::Acquire).as_ref() }?;
     let counter = shared.take()?;

@@ -36,7 +36,7 @@ use super::counters;
 use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
 use super::reason::Reason;
-use crate::engine::dispatch::{CounterAt, InlineHook, Inside, Subscription};
+use crate::engine::dispatch::{CounterAt, InlineHook, ReadGuard, Subscription};
 use crate::engine::entry::backend;
 use crate::engine::os::objects::Frozen;
 use crate::engine::registry::ProbeId;
@@ -228,7 +228,7 @@ impl Discovery {
     }
 
     /// Returns its definition, for the hit that keeps its place.
-    pub(super) fn definition_inside<'a>(&'static self, _inside: &'a Inside) -> Option<&'a Definition> {
+    pub(super) fn definition_inside<'a>(&'static self, _inside: &'a ReadGuard) -> Option<&'a Definition> {
         ChunkPlace::of(self).map(ChunkPlace::definition)
     }
 

@@ -33,7 +33,7 @@ use super::{
     ahead, callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::engine::control;
-use crate::engine::dispatch::{Inside, dispatch};
+use crate::engine::dispatch::{ReadGuard, dispatch};
 use crate::engine::os::signal_catcher::ask;
 use crate::engine::os::signal_mask::Blocked;
 use crate::engine::os::thread::{errno, set_errno};
@@ -120,7 +120,7 @@ fn called(hit: Hit, by: ByHook) {
         ahead::await_look(returns, hit.function);
     }
     let errno = errno();
-    if let Some(inside) = Inside::new() {
+    if let Some(inside) = ReadGuard::new() {
         match known(hit, returns, hook) {
             Some(known) => {
                 // SAFETY: the hook's own call, which was just executed.
@@ -147,7 +147,7 @@ struct KnownCall {
 }
 
 /// Delivers a call as a hit, if a consumer listens.
-fn deliver(inside: &Inside, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
+fn deliver(inside: &ReadGuard, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
     let is_wanted = settle(known, by.returns, call);
     pass_on(inside, known, by, is_wanted);
 }
@@ -192,7 +192,7 @@ fn settle(
 }
 
 /// Delivers a hit.
-fn pass_on(inside: &Inside, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_wanted: bool) {
+fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_wanted: bool) {
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(inside, discovery, owner),
         _ => discovery.definition_inside(inside).filter(|_| is_wanted),
@@ -242,7 +242,7 @@ unsafe extern "C" fn nothing() {
 }
 
 #[cold]
-fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
+fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
     let ByHook { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
     let call = may_ask().then(|| unsafe { call_of(returns, hook) }).flatten();

@@ -14,7 +14,7 @@ use super::garbage::ReplacedHook;
 use super::read_call::call_of;
 use super::reason::Reason;
 use super::{counted, counters, pending, shared, table};
-use crate::engine::dispatch::Inside;
+use crate::engine::dispatch::ReadGuard;
 use crate::engine::registry::provider::{CallSite, note_all};
 use crate::engine::sites::SiteAddr;
 
@@ -50,7 +50,7 @@ pub(super) enum FoundBy {
 /// # Safety
 /// The text around the call, or of the function if the call is not known, stays mapped.
 pub(super) unsafe fn publish(
-    inside: &Inside,
+    inside: &ReadGuard,
     hit: Hit,
     call: Option<Call>,
     owner: Option<&'static Discovery>,

@@ -26,7 +26,7 @@ use super::reason::Reason;
 use super::table::published;
 use super::tokens::Exclusive;
 use super::{pending, policy};
-use crate::engine::dispatch::Inside;
+use crate::engine::dispatch::ReadGuard;
 use crate::engine::registry::provider::CallSite;
 use crate::engine::sites::word::WordOptions;
 use crate::engine::sites::{Instruction, SITE_LEN, TextPolicy};
@@ -52,7 +52,7 @@ pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery
 
 /// Returns the definition of the twin, if a consumer listens there.
 pub(super) fn listening<'a>(
-    inside: &'a Inside,
+    inside: &'a ReadGuard,
     discovery: &'static Discovery,
     owner: &'static Discovery,
 ) -> Option<&'a Definition> {

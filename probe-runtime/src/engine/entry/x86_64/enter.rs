@@ -32,10 +32,10 @@
 //! zone (`.cfi_val_offset`). The caller's own unwind tables start from that value.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `ThreadSlot` (its mark, a word, at
-// 0, its sequence at 8, its calls at 16), `Subscription` (its generation and its silence, a word,
-// at 0) and `Hook` (its sole counter at 0, zero or less if it has none; the
-// function for all other hits at 8; the subscription whose consumer it calls at 16), which are
-// asserted beside them or here, and on `enter` being reached only through stubs.
+// 0, its sequence at 8, its calls at 16), `Subscription` (its generation and its blocked flags, a
+// word, at 0) and `Hook` (its sole counter at 0, zero or less if it has none; the function for all
+// other hits at 8; the subscription whose consumer it calls at 16), which are asserted beside them
+// or here, and on `enter` being reached only through stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
@@ -57,8 +57,8 @@ const _: () = {
     assert!(Type::F64 as u64 == 5 && Type::Bool as u64 == 6 && Type::Char as u64 == 7);
 };
 
-/// Pushes a register, and says so to unwinders. `$size` is the frame's size afterwards, as unwinders count it: the assembler
-/// doesn't count from a restored state.
+/// Pushes a register, and says so to unwinders. `$size` is the frame's size afterwards, as
+/// unwinders count it: the assembler doesn't count from a restored state.
 macro_rules! push {
     ($register:literal, $size:literal) => {
         concat!(
@@ -188,8 +188,8 @@ macro_rules! enter {
 }
 
 /// Calls the hook's function where the hit must keep all registers. A
-/// [quick](crate::engine::dispatch::Quick) function comes first, if the consumer has one, with fewer
-/// registers to keep. If it has not handled the hit, the hook is read again, since the quick
+/// [quick](crate::engine::dispatch::Quick) function comes first, if the consumer has one, with
+/// fewer registers to keep. If it has not handled the hit, the hook is read again, since the quick
 /// function's call has ended; then the hook's function is called with everything kept
 /// ([`vectors`](super::vectors)).
 macro_rules! enter_keeping {
@@ -393,7 +393,8 @@ pub(crate) fn entry(definition: &Definition) -> *mut () {
 }
 
 /// Orders the slot's mark before the read of the hook, as seen by a thread that passed
-/// [`heavy_barrier`](crate::engine::os::heavy_barrier) in between: an asymmetric fence, free on this side.
+/// [`heavy_barrier`](crate::engine::os::heavy_barrier) in between: an asymmetric fence, free on
+/// this side.
 #[inline(always)]
 pub(crate) fn light_barrier() {
     compiler_fence(Ordering::SeqCst);

@@ -1,11 +1,11 @@
 //! x86-64 on Linux: sites are patched in place.
 
 pub(crate) mod block;
+#[cfg(feature = "profiler")]
+pub(crate) mod calibration;
 pub(crate) mod enter;
 mod note;
 mod record;
-#[cfg(feature = "profiler")]
-pub(crate) mod rehearsal;
 pub(crate) mod stub;
 mod vectors;
 

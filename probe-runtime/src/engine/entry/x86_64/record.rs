@@ -16,9 +16,10 @@
 //! with the mark set, so times are in the order of the records.
 //!
 //! The handler's hits may also be in another consumer meanwhile, so that a detach does not wait for
-//! this one. Hence the silence is read between the mark and the ring's address. A handler may fork,
-//! too, and the child may find the ring's head wiped ([`mapped`](crate::engine::os::mapped_file)). Hence the
-//! origin is read before the check of room: a wiped head has none.
+//! this one. Hence the blocked flags are read between the mark and the ring's address. A handler
+//! may fork, too, and the child may find the ring's head wiped
+//! ([`mapped`](crate::engine::os::mapped_file)). Hence the origin is read before the check of room:
+//! a wiped head has none.
 //!
 //! Cost: 75 instructions from the site and back; 16 for each field, and some 30 for the first.
 
@@ -145,13 +146,13 @@ macro_rules! record {
             "mov rsi, [rdx + 16]\n", // the subscription
             "mov [rax], rsi\n",      // in its consumer
             "cmp dword ptr [rsi + 4], 0\n",
-            "jne 9f\n", // silent: its memory may be gone
+            "jne 9f\n", // disabled: its memory may be gone
             "mov rcx, [rax + rcx]\n",
             "cmp rcx, 1\n",
             "jbe 9f\n", // no memory yet
             "mov rsi, [rsi]\n",
             "cmp rsi, [rcx + {generation}]\n",
-            "jne 9f\n", // another generation, or the consumer has become silent
+            "jne 9f\n", // another generation, or the consumer was disabled
             "mov rsi, [rax + {slot_thread}]\n",
             "cmp rsi, [rcx + {thread}]\n",
             "jne 9f\n", // memory of an earlier thread

@@ -18,13 +18,13 @@
 //! | x87's control word, `MXCSR`'s control bits | the consumer keeps them, as every function must |
 //! | AMX's tiles, `PKRU`, shadow stacks | not touched: C passes nothing there, and neither a consumer nor the C library uses them by itself |
 //!
-//! A consumer's [quick](crate::engine::dispatch::Quick) function needs less. It is made of this crate's own
-//! code, and calls nothing else. Compiled for plain x86-64, such code reaches the lower 128 bits of
-//! `xmm0` to `xmm15` by instructions that leave all other bits alone (legacy SSE instructions:
-//! Intel SDM vol. 1, 14.1.3). So the way in keeps these ([`quickly`]), and stores and loads them
-//! while the processor is busy with its clock. Without optimisation, compilers call `memcpy` for
-//! small values; for AVX, they use wider registers. Then everything is kept for quick functions,
-//! too (`probe_narrow`, in the build script).
+//! A consumer's [quick](crate::engine::dispatch::Quick) function needs less. It is made of this
+//! crate's own code, and calls nothing else. Compiled for plain x86-64, such code reaches the lower
+//! 128 bits of `xmm0` to `xmm15` by instructions that leave all other bits alone (legacy SSE
+//! instructions: Intel SDM vol. 1, 14.1.3). So the way in keeps these ([`quickly`]), and stores and
+//! loads them while the processor is busy with its clock. Without optimisation, compilers call
+//! `memcpy` for small values; for AVX, they use wider registers. Then everything is kept for quick
+//! functions, too (`probe_narrow`, in the build script).
 //!
 //! Life cycle: the processor is queried before the first definition that needs it gets its entry;
 //! then nothing changes. Cost: none for a probe that is only counted or recorded; next to none for

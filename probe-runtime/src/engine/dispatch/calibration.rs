@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{
-    Action, CounterAt, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, ThreadSlot,
-    UnsettledSwitch,
+    Action, CounterAt, Epoch, HitMark, HookBuilder, HookCapacity, Listener, ProbeId, Subscription,
+    ThreadSlot, Transition,
 };
 use crate::engine::entry::backend;
-use crate::engine::entry::backend::rehearsal::{CALL, call, count_in_place};
+use crate::engine::entry::backend::calibration::{CALL, call, count_in_place};
 use crate::engine::os::process::Turns;
 
 /// Number of calls in a round.
@@ -28,18 +28,18 @@ const ROUNDS: usize = 5;
 static TURNS: Turns = Turns::new();
 
 /// Returns the ticks of the clock `now` for a call whose two hits are counted; `None` if another
-/// thread rehearses, or if this thread is inside a hit.
-pub(crate) fn hits_that_count(now: impl Fn() -> u64) -> Option<f64> {
-    rehearse(now, &[], || ())
+/// thread measures, or if this thread is inside a hit.
+pub(crate) fn cost_of_counted_hits(now: impl Fn() -> u64) -> Option<f64> {
+    measure(now, &[], || ())
 }
 
 /// Returns the same for hits that blocks count.
-pub(crate) fn hits_in_place(now: impl Fn() -> u64) -> Option<f64> {
+pub(crate) fn cost_of_blocks(now: impl Fn() -> u64) -> Option<f64> {
     ThreadSlot::current().map(|_| middle(|| round(&now, count_in_place)))
 }
 
 /// Returns the same for hits that are delivered to a listener; `each` is called after each round.
-pub(crate) fn hits_that_call<L: Listener>(
+pub(crate) fn cost_of_delivered_hits<L: Listener>(
     now: impl Fn() -> u64,
     listener: Arc<L>,
     each: impl FnMut(),
@@ -47,11 +47,11 @@ pub(crate) fn hits_that_call<L: Listener>(
     // The thread is idle, so no call is suppressed.
     let action = Action::Call { suppressed: CounterAt::new(0), counted: None };
     let subscription = Subscription::new(listener);
-    subscription.settle(UnsettledSwitch::FIRST);
-    rehearse(now, &[(action, Arc::new(subscription))], each)
+    subscription.commit(Transition::FIRST);
+    measure(now, &[(action, Arc::new(subscription))], each)
 }
 
-fn rehearse(
+fn measure(
     now: impl Fn() -> u64,
     members: &[(Action, Arc<Subscription>)],
     mut each: impl FnMut(),
@@ -70,8 +70,8 @@ fn rehearse(
 
 /// Calls `work` while the function's hits are handled by `members`.
 fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) -> T {
-    let room = Room { hooks: 2, rests: 2, members: 2 * members.len() };
-    let mut hooks = Hooks::with_room(room, Era::UNKNOWN);
+    let room = HookCapacity { hooks: 2, extras: 2, members: 2 * members.len() };
+    let mut hooks = HookBuilder::with_capacity(room, Epoch::UNKNOWN);
     let listening = || members.iter().map(|(action, subscription)| (*action, subscription, false));
     let published = [0, 1].map(|number| hooks.add(ProbeId::new(number), None, listening()));
     for (definition, hook) in CALL.iter().zip(&published) {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Waits until no other test rehearses.
+    /// Waits until no other test measures.
     fn alone() -> Turn<'static> {
         iter::repeat_with(|| TURNS.take()).find_map(|alone| alone).unwrap()
     }
@@ -130,15 +130,15 @@ mod tests {
     fn hits_take_time_and_leave_nothing() {
         let counts = Arc::new(Counts::default());
         let mut rounds = 0;
-        let mut call = || hits_that_call(now(), Arc::<Counts>::clone(&counts), || rounds += 1);
+        let mut call = || cost_of_delivered_hits(now(), Arc::<Counts>::clone(&counts), || rounds += 1);
         // Another test may be at it, of the profiler or of latencies.
         let ticks = iter::repeat_with(&mut call).find_map(|ticks| ticks).unwrap();
         assert!(ticks > 0.0, "64 hits take more than the clock's nanosecond");
         assert_eq!(rounds, ROUNDS);
         let hits = counts.0.each_ref().map(|hits| hits.load(Ordering::Relaxed));
         assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
-        while hits_that_count(now()).is_none_or(|ticks| ticks == 0.0) {}
-        while hits_in_place(now()).is_none_or(|ticks| ticks == 0.0) {}
+        while cost_of_counted_hits(now()).is_none_or(|ticks| ticks == 0.0) {}
+        while cost_of_blocks(now()).is_none_or(|ticks| ticks == 0.0) {}
         let _alone = alone();
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
         assert_eq!(ThreadSlot::current().unwrap().mark(), HitMark::IDLE);
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let alone = alone();
-        assert_eq!([hits_that_count(now()), hits_that_count(now())], [None; 2]);
+        assert_eq!([cost_of_counted_hits(now()), cost_of_counted_hits(now())], [None; 2]);
         drop(alone);
         // Another test may be faster; it ends.
         let limit = Instant::now() + Duration::from_secs(60);
-        let tries = iter::from_fn(|| (Instant::now() < limit).then(|| hits_that_count(now())));
+        let tries = iter::from_fn(|| (Instant::now() < limit).then(|| cost_of_counted_hits(now())));
         assert!(tries.flatten().next().is_some());
     }
 }

@@ -6,7 +6,7 @@
 use std::arch::asm;
 
 use super::enter::enter;
-use crate::engine::dispatch::{ALSO_UNREAD, UNREAD};
+use crate::engine::dispatch::{OTHER_SCRATCH, SCRATCH};
 use probe_core::abi::Definition;
 use probe_core::site::backend::call as hit;
 
@@ -46,6 +46,6 @@ pub(crate) fn count_in_place() {
             }
         };
     }
-    count!(UNREAD);
-    count!(ALSO_UNREAD);
+    count!(SCRATCH);
+    count!(OTHER_SCRATCH);
 }
