@@ -38,12 +38,12 @@ impl Control {
             let all = change.is_list_new.then(all);
             let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
             found.sort_unstable();
-            let ids = all.as_ref().unwrap_or(&change.arrived);
+            let ids = all.as_ref().unwrap_or(&change.new_probes);
             self.attachments.note_late(ids, &found, &self.registry, loaded);
         }
         if !change.is_list_new {
             self.adopt(&change.found, false, loaded);
-            self.take_in(change.arrived, frozen, loaded);
+            self.take_in(change.new_probes, frozen, loaded);
             self.join_at_once(loaded);
             return;
         }

@@ -81,13 +81,13 @@ pub(super) fn leave_taken(
     let taken: Vec<_> =
         attached.iter().flat_map(definitions).filter(|(_, definition)| !claim(definition)).collect();
     if !taken.is_empty() {
-        registry.leave_out(frozen, &taken);
+        registry.cede(frozen, &taken);
     }
 }
 
 /// Reports the sites of other runtimes as refused.
 pub(super) fn refuse_taken(registry: &Registry, ids: &[ProbeId], report: &mut Report) {
-    for site in ids.iter().flat_map(|id| registry.taken(*id)) {
+    for site in ids.iter().flat_map(|id| registry.owned_elsewhere(*id)) {
         report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Change {
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
     /// The probes of new objects, ascending. Used only if the lists are not new.
-    pub(crate) arrived: Vec<ProbeId>,
+    pub(crate) new_probes: Vec<ProbeId>,
     /// New findings of a provider; all its findings if the lists are new.
     pub(crate) found: Vec<(ProbeId, &'static dyn CallSite)>,
 }

@@ -38,11 +38,11 @@ use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::engine::os::text::pages;
 use crate::engine::sites::Site;
 use blocks::Blocks;
-use definitions::{Defined, DefinitionPtr, DefinitionRange};
+use definitions::{DefinitionPtr, DefinitionRange, Definitions};
 use discoveries::Discoveries;
 use probe_core::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
-use sites_by_probe::{FoundSites, Grouped};
-use tables::{TableRecord, Tables, UnsettledPointer};
+use sites_by_probe::{SitesByProbe, UngroupedSites};
+use tables::{TableRecord, Tables, UnresolvedPointer};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
@@ -55,11 +55,11 @@ pub(crate) struct Registry {
     objects: Vec<Object>,
     /// Pointers in the objects that led nowhere. If one has changed, the objects are read again:
     /// the list of objects does not change when the dynamic linker has finished one of them.
-    unsettled: Vec<UnsettledPointer>,
-    defined: Defined,
+    unresolved: Vec<UnresolvedPointer>,
+    all_definitions: Definitions,
     /// A probe's definitions in further objects; rare.
     copies: HashMap<ProbeId, Vec<DefinitionPtr>>,
-    grouped: Grouped,
+    sites_by_probe: SitesByProbe,
     blocks: Blocks,
     ranges: Vec<DefinitionRange>,
     /// The probes by a hash of their identities, once more than one object has probes. The text
@@ -69,7 +69,7 @@ pub(crate) struct Registry {
     /// The types of fields; `None` if copies of a probe disagree.
     types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions belong to another runtime. No list above has them.
-    taken: HashMap<ProbeId, Vec<Site>>,
+    owned_elsewhere: HashMap<ProbeId, Vec<Site>>,
     /// The provider, once it has found something.
     provider: Option<Box<dyn Provider>>,
     discovered: Discoveries,
@@ -97,34 +97,34 @@ impl Registry {
     /// Looks for loaded and unloaded objects and for new discoveries. Returns the changes, if there
     /// are any, and the proof that all known objects stay loaded.
     pub(crate) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> (Option<Change>, KeptLoaded<'a>) {
-        let change = self.renew(frozen);
+        let change = self.update(frozen);
         debug_assert_eq!(self.generation, Some(frozen.generation()));
         // SAFETY: just refreshed: all known objects are loaded, and stay so while `frozen` lives.
         (change, unsafe { KeptLoaded::new() })
     }
 
-    fn renew(&mut self, frozen: &Frozen) -> Option<Change> {
+    fn update(&mut self, frozen: &Frozen) -> Option<Change> {
         let pending = self.provider().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
         let is_same =
-            self.generation == generation && !self.unsettled.iter().any(|it| it.has_changed(frozen));
+            self.generation == generation && !self.unresolved.iter().any(|it| it.has_changed(frozen));
         let is_quiet = pending == Due::Nothing;
         if is_same && is_quiet {
             return None;
         }
-        let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
+        let new_objects = if is_same { Some(Vec::new()) } else { self.newly_loaded(frozen) };
         let mut unloaded = Vec::new();
-        if let Some(objects) = arrived.filter(|_| pending != Due::All) {
+        if let Some(objects) = new_objects.filter(|_| pending != Due::All) {
             let provider = self.provider().filter(|_| !is_quiet);
             let new = provider.map(|it| it.find(frozen, false)).unwrap_or_default();
             // Without identities, the names of other probes are not known.
             let is_known = new.living.is_empty() || !self.identities.is_empty();
             if is_known && new.unloaded.is_none() {
-                let mut arrived = self.add_objects(frozen, objects);
+                let mut new_probes = self.add_objects(frozen, objects);
                 self.add_holders(new.objects);
                 let found = self.add_new(frozen, &new.living);
-                arrived.extend(found.iter().map(|(id, _)| *id));
-                return Some(Change { arrived, found, ..Change::default() });
+                new_probes.extend(found.iter().map(|(id, _)| *id));
+                return Some(Change { new_probes, found, ..Change::default() });
             }
             unloaded.extend(new.unloaded);
         }
@@ -153,27 +153,27 @@ impl Registry {
     fn rebuild(&mut self, frozen: &Frozen, objects: Vec<Object>, living: &[&'static dyn CallSite]) {
         let tables: Vec<_> =
             objects.iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
-        self.name_probes(frozen, &tables, living);
-        self.taken.clear();
+        self.assign_ids(frozen, &tables, living);
+        self.owned_elsewhere.clear();
         let found = self.read_sites(&tables);
         self.group_sites(found);
-        self.unsettled = tables.iter().flat_map(Tables::unsettled).collect();
+        self.unresolved = tables.iter().flat_map(Tables::unresolved).collect();
         drop(tables);
         self.objects = objects;
     }
 
     /// Reads all records: the sites, with their probes. Skips sites whose definitions are in no
     /// table.
-    fn read_sites(&mut self, tables: &[Tables<'_>]) -> FoundSites {
+    fn read_sites(&mut self, tables: &[Tables<'_>]) -> UngroupedSites {
         self.skipped = 0;
         self.types.clear();
         self.read_more_sites(tables, 0)
     }
 
     /// Reads the records of further objects, whose definitions are in the ranges from `first` on.
-    fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> FoundSites {
+    fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> UngroupedSites {
         let ranges = &self.ranges;
-        let mut found = FoundSites::with_capacity(tables.iter().map(Tables::capacity).sum());
+        let mut found = UngroupedSites::with_capacity(tables.iter().map(Tables::capacity).sum());
         let mut skipped = 0;
         for (own, tables) in ranges[first..].iter().zip(tables) {
             let mut foreign = 0;
@@ -199,29 +199,29 @@ impl Registry {
     }
 
     /// Groups the sites from tables with the sites of discoveries.
-    fn group_sites(&mut self, found: FoundSites) {
-        let before = std::mem::take(&mut self.grouped);
-        self.grouped = Grouped::new(self.len(), found);
+    fn group_sites(&mut self, found: UngroupedSites) {
+        let before = std::mem::take(&mut self.sites_by_probe);
+        self.sites_by_probe = SitesByProbe::new(self.len(), found);
         if provider::IS_POSSIBLE && !self.discovered.sites().is_empty() {
-            self.grouped.extend(self.discovered.sites().iter().copied());
+            self.sites_by_probe.extend(self.discovered.sites().iter().copied());
         }
         self.keep_blocks(&before);
     }
 
     /// Returns the number of probes, unloaded ones included.
     pub(crate) fn len(&self) -> usize {
-        self.defined.len()
+        self.all_definitions.len()
     }
 
     /// Returns the representative definition of a probe, while one of its objects is loaded.
     pub(crate) fn definition<'a>(&self, id: ProbeId, loaded: KeptLoaded<'a>) -> Option<&'a Definition> {
-        self.defined.get(id, loaded).filter(|definition| definition.is_readable())
+        self.all_definitions.get(id, loaded).filter(|definition| definition.is_readable())
     }
 
     /// Returns the file of the object that has a probe; empty for the executable.
     #[cfg(probe_agent)]
     pub(crate) fn object_of(&self, id: ProbeId) -> &str {
-        let Some(addr) = self.defined.address(id) else { return "" };
+        let Some(addr) = self.all_definitions.address(id) else { return "" };
         let has = |object: &&Object| object.segments.iter().any(|it| it.range.contains(&addr));
         self.objects.iter().find(has).map_or("", |object| &object.name)
     }
@@ -250,19 +250,19 @@ impl Registry {
 
     #[inline]
     pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
-        self.grouped.of_run(id, id)
+        self.sites_by_probe.of_run(id, id)
     }
 
     /// Returns the number of a probe's machine-code copies, those of other runtimes included.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
         let calls = self.discovered.calls(id).iter().map(|call| call.places());
-        self.sites(id).len() + self.taken(id).len() + calls.sum::<usize>()
+        self.sites(id).len() + self.owned_elsewhere(id).len() + calls.sum::<usize>()
     }
 
     /// Returns the sites of neighbouring probes, which lie side by side.
     #[inline]
     pub(crate) fn sites_of_run(&self, run: &RangeInclusive<usize>) -> &[Site] {
-        self.grouped.of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
+        self.sites_by_probe.of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
     /// Returns the number of sites that this reader skipped. Their records or definitions are
@@ -270,7 +270,9 @@ impl Registry {
     pub(crate) fn skipped(&self, loaded: KeptLoaded<'_>) -> usize {
         let unreadable = (0..self.len())
             .map(ProbeId::new)
-            .filter(|id| self.defined.get(*id, loaded).is_some_and(|definition| !definition.is_readable()))
+            .filter(|id| {
+                self.all_definitions.get(*id, loaded).is_some_and(|definition| !definition.is_readable())
+            })
             .map(|id| self.site_count(id));
         self.skipped + unreadable.sum::<usize>()
     }
@@ -289,7 +291,7 @@ impl Registry {
 
     /// Returns whether a probe's definition is the executable's.
     pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
-        let addr = self.defined.address(id);
+        let addr = self.all_definitions.address(id);
         let mut main = self.objects.iter().filter(|object| object.is_main);
         addr.is_some_and(|addr| {
             main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))
@@ -324,12 +326,12 @@ impl Registry {
 impl Registry {
     /// Returns the objects with probes that were loaded since the last refresh; `None` if all
     /// objects have to be read again.
-    fn arrived(&mut self, frozen: &Frozen) -> Option<Vec<Object>> {
+    fn newly_loaded(&mut self, frozen: &Frozen) -> Option<Vec<Object>> {
         let generation = frozen.generation();
         let headers = frozen.headers();
         let is_more = self.generation.is_some_and(|known| generation.has_lost_none_since(known))
             && headers.starts_with(&self.headers);
-        if !is_more || !self.unsettled.is_empty() || self.skipped != 0 {
+        if !is_more || !self.unresolved.is_empty() || self.skipped != 0 {
             return None;
         }
         let objects = frozen.loaded(self.headers.len()..headers.len(), NOTE_OWNER, NOTE_TYPE);
@@ -351,14 +353,14 @@ impl Registry {
         objects.extend(new);
         let tables: Vec<_> =
             objects[known..].iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
-        tables.iter().for_each(|tables| self.name_table(tables, None, true));
-        (probes..self.len()).for_each(|_| self.grouped.add_probe());
+        tables.iter().for_each(|tables| self.assign_ids_in(tables, None, true));
+        (probes..self.len()).for_each(|_| self.sites_by_probe.add_probe());
         let found = self.read_more_sites(&tables, ranges);
         if !found.is_empty() {
-            self.grouped.extend(found);
+            self.sites_by_probe.extend(found);
         }
         self.blocks.retry();
-        self.unsettled.extend(tables.iter().flat_map(Tables::unsettled));
+        self.unresolved.extend(tables.iter().flat_map(Tables::unresolved));
         drop(tables);
         self.objects = objects;
         let mut ids: Vec<_> = self.ranges[ranges..].iter().flat_map(DefinitionRange::ids).collect();
@@ -381,7 +383,7 @@ impl Registry {
     /// Leaves the sites of these definitions to another runtime, until objects are unloaded. Call
     /// this while frozen, right after a refresh.
     #[cold]
-    pub(crate) fn leave_out(&mut self, frozen: &Frozen, taken: &[(ProbeId, &Definition)]) {
+    pub(crate) fn cede(&mut self, frozen: &Frozen, taken: &[(ProbeId, &Definition)]) {
         let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
         for (_, definition) in taken {
             let addr = ptr::from_ref(*definition).addr();
@@ -400,13 +402,13 @@ impl Registry {
         for (id, sites) in listed {
             let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
             // Other sites of the probe may have been left before.
-            self.taken.entry(id).or_default().extend(left);
+            self.owned_elsewhere.entry(id).or_default().extend(left);
         }
     }
 
     /// Returns the sites of a probe that are left to another runtime.
-    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
-        self.taken.get(&id).map_or(&[], Vec::as_slice)
+    pub(crate) fn owned_elsewhere(&self, id: ProbeId) -> &[Site] {
+        self.owned_elsewhere.get(&id).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -416,7 +418,7 @@ mod tests {
     use crate::engine::os::objects::freeze;
 
     /// Returns the number of objects that a changed registry would add, if it need not start anew.
-    fn arrived(frozen: &Frozen, known: usize, change: impl FnOnce(&mut Registry)) -> Option<usize> {
+    fn newly_loaded(frozen: &Frozen, known: usize, change: impl FnOnce(&mut Registry)) -> Option<usize> {
         let headers = frozen.headers();
         let mut registry = Registry {
             generation: Some(frozen.generation()),
@@ -424,9 +426,9 @@ mod tests {
             ..Registry::default()
         };
         change(&mut registry);
-        let arrived = registry.arrived(frozen)?;
+        let objects = registry.newly_loaded(frozen)?;
         assert_eq!((registry.generation, registry.headers), (Some(frozen.generation()), headers));
-        Some(arrived.len())
+        Some(objects.len())
     }
 
     #[test]
@@ -436,20 +438,20 @@ mod tests {
             let all = frozen.headers().len();
             assert!(all > 1, "the executable, and libraries");
             for known in [all, all - 1, 1] {
-                assert_eq!(arrived(frozen, known, |_| ()), Some(0), "libraries have no probes");
+                assert_eq!(newly_loaded(frozen, known, |_| ()), Some(0), "libraries have no probes");
             }
             // A new object with probes may have copies of known probes without identities.
             let with_probes = frozen.loaded(0..all, NOTE_OWNER, NOTE_TYPE).len();
-            assert_eq!(arrived(frozen, 0, |_| ()), (with_probes == 0).then_some(0));
+            assert_eq!(newly_loaded(frozen, 0, |_| ()), (with_probes == 0).then_some(0));
             let id = |it: &mut Registry| _ = it.identities.insert(1, ProbeId::new(0));
-            assert_eq!(arrived(frozen, 0, id), Some(with_probes));
+            assert_eq!(newly_loaded(frozen, 0, id), Some(with_probes));
 
-            assert_eq!(arrived(frozen, all, |it| it.generation = None), None);
-            assert_eq!(arrived(frozen, all, |it| it.headers.push(1)), None);
-            assert_eq!(arrived(frozen, all, |it| it.headers.swap(0, 1)), None);
-            assert_eq!(arrived(frozen, all, |it| it.skipped = 1), None);
-            let unsettled = |it: &mut Registry| it.unsettled.push(UnsettledPointer::UNKNOWN);
-            assert_eq!(arrived(frozen, all, unsettled), None);
+            assert_eq!(newly_loaded(frozen, all, |it| it.generation = None), None);
+            assert_eq!(newly_loaded(frozen, all, |it| it.headers.push(1)), None);
+            assert_eq!(newly_loaded(frozen, all, |it| it.headers.swap(0, 1)), None);
+            assert_eq!(newly_loaded(frozen, all, |it| it.skipped = 1), None);
+            let unresolved = |it: &mut Registry| it.unresolved.push(UnresolvedPointer::UNKNOWN);
+            assert_eq!(newly_loaded(frozen, all, unresolved), None);
         });
     }
 }

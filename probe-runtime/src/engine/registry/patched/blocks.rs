@@ -31,7 +31,7 @@ use std::{io, iter};
 
 use super::ProbeId;
 use super::Registry;
-use super::sites_by_probe::Grouped;
+use super::sites_by_probe::SitesByProbe;
 use crate::engine::dispatch::{COUNTERS, CounterAt};
 use crate::engine::entry::backend::block::{Block, LEN, slot_offset};
 use crate::engine::os::objects::KeptLoaded;
@@ -83,11 +83,11 @@ impl Registry {
         // Neighbouring sites lie in one text segment.
         let mut now = 0;
         ids.for_each(|id| {
-            let lacks_some = self.grouped.of_run(id, id).iter().any(|site| site.lacks_block());
+            let lacks_some = self.sites_by_probe.of_run(id, id).iter().any(|site| site.lacks_block());
             if !lacks_some || !self.may_have_blocks(id, loaded) {
                 return;
             }
-            for (at, site) in self.grouped.places(id).filter(|(_, site)| site.lacks_block()) {
+            for (at, site) in self.sites_by_probe.places(id).filter(|(_, site)| site.lacks_block()) {
                 let addr = site.addr.0;
                 if all.get(now).is_none_or(|wanted| !wanted.text.contains(&addr)) {
                     let known = all.iter().position(|wanted| wanted.text.contains(&addr));
@@ -110,7 +110,8 @@ impl Registry {
         let room = wanted.sites.len().next_multiple_of(per_page) - wanted.sites.len();
         let following = (next..self.len()).map(ProbeId::new).take(per_page);
         let following = following.filter(|id| self.may_have_blocks(*id, loaded));
-        let sites = following.flat_map(|id| self.grouped.places(id).map(move |(at, site)| (at, site, id)));
+        let sites =
+            following.flat_map(|id| self.sites_by_probe.places(id).map(move |(at, site)| (at, site, id)));
         let own = sites
             .take(per_page)
             .filter(|(_, site, _)| site.lacks_block() && wanted.text.contains(&site.addr.0))
@@ -118,9 +119,9 @@ impl Registry {
         wanted.sites.extend(own.take(room));
     }
 
-    fn map_blocks(&mut self, wanted: &SitesOfText) -> Result<(), NoMoreBlocks> {
-        let slot = slot_offset().ok_or(NoMoreBlocks::ForGood)?;
-        let sites = || wanted.sites.iter().map(|(at, id)| (self.grouped.site(*at), *id));
+    fn map_blocks(&mut self, wanted: &SitesOfText) -> Result<(), BlockRefusal> {
+        let slot = slot_offset().ok_or(BlockRefusal::ForGood)?;
+        let sites = || wanted.sites.iter().map(|(at, id)| (self.sites_by_probe.site(*at), *id));
         let (mut first, mut last) = (usize::MAX, 0);
         for (site, _) in sites() {
             (first, last) = (first.min(site.addr.0), last.max(site.addr.0 + SITE_LEN));
@@ -147,10 +148,10 @@ impl Registry {
             debug_assert!(is_near);
             // SAFETY: no site leads there yet.
             unsafe { unmap(&pages) };
-            return Err(NoMoreBlocks::UntilObjectsChange);
+            return Err(BlockRefusal::UntilObjectsChange);
         }
         for (start, (at, _)) in (pages.start..).step_by(LEN).zip(&wanted.sites) {
-            self.grouped.site_mut(*at).set_block(start);
+            self.sites_by_probe.site_mut(*at).set_block(start);
         }
         self.blocks.mappings.push(pages);
         Ok(())
@@ -158,7 +159,7 @@ impl Registry {
 
     /// Lets sites of a new list keep their previous blocks if new blocks would have the same bytes.
     /// Unmaps pages in which no site has a block.
-    pub(super) fn keep_blocks(&mut self, before: &Grouped) {
+    pub(super) fn keep_blocks(&mut self, before: &SitesByProbe) {
         self.blocks.retry();
         if self.blocks.mappings.is_empty() {
             return;
@@ -168,7 +169,7 @@ impl Registry {
         let slot = slot_offset();
         let mut used = HashSet::new();
         for id in (0..self.len()).map(ProbeId::new) {
-            for site in self.grouped.sites_mut(id) {
+            for site in self.sites_by_probe.sites_mut(id) {
                 let Some(&start) = known.get(&site.addr.0) else { continue };
                 let code = slot.and_then(|slot| block(*site, id)?.code(start, slot));
                 // SAFETY: a block of pages that are mapped.
@@ -195,10 +196,10 @@ fn block(site: Site, id: ProbeId) -> Option<Block> {
     Some(Block { back: site.addr.0 + SITE_LEN, target: site.target(), counter: i32::try_from(counter).ok()? })
 }
 
-fn refusal(error: &io::Error) -> NoMoreBlocks {
+fn refusal(error: &io::Error) -> BlockRefusal {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => NoMoreBlocks::ForGood,
-        _ => NoMoreBlocks::UntilObjectsChange,
+        io::ErrorKind::PermissionDenied => BlockRefusal::ForGood,
+        _ => BlockRefusal::UntilObjectsChange,
     }
 }
 
@@ -206,12 +207,12 @@ fn refusal(error: &io::Error) -> NoMoreBlocks {
 #[derive(Default)]
 pub(super) struct Blocks {
     pub(super) mappings: Vec<Range<usize>>,
-    pub(super) refusal: Option<NoMoreBlocks>,
+    pub(super) refusal: Option<BlockRefusal>,
 }
 
 /// The reason why there are no more blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NoMoreBlocks {
+pub(super) enum BlockRefusal {
     ForGood,
     UntilObjectsChange,
 }
@@ -219,6 +220,6 @@ pub(super) enum NoMoreBlocks {
 impl Blocks {
     /// Allows another try after objects changed, since free memory may be within reach now.
     pub(super) fn retry(&mut self) {
-        self.refusal.take_if(|refusal| *refusal == NoMoreBlocks::UntilObjectsChange);
+        self.refusal.take_if(|refusal| *refusal == BlockRefusal::UntilObjectsChange);
     }
 }

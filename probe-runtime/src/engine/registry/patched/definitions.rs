@@ -47,14 +47,14 @@ impl DefinitionPtr {
 
 /// The representative definition of each probe.
 #[derive(Default)]
-pub(super) struct Defined {
+pub(super) struct Definitions {
     /// The executable's definitions, for the first probes.
     fixed: &'static [Definition],
     /// The definitions of the other probes; `None` once all of a probe's objects are unloaded.
     others: Vec<Option<DefinitionPtr>>,
 }
 
-impl Defined {
+impl Definitions {
     /// Returns the number of probes, unloaded ones included.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -191,7 +191,7 @@ pub(super) fn identity(definition: &Definition) -> u64 {
 
 impl Registry {
     /// Gives each definition its id: the one that its identity had before, or a new one.
-    pub(super) fn name_probes(
+    pub(super) fn assign_ids(
         &mut self,
         frozen: &Frozen,
         tables: &[Tables<'_>],
@@ -203,38 +203,43 @@ impl Registry {
         if let ([tables], false, 0) = (tables, compare, self.len())
             && let Some(definitions) = tables.definitions_for_good()
         {
-            self.defined.fix(definitions);
+            self.all_definitions.fix(definitions);
             self.ranges = vec![DefinitionRange::places(tables.definition_range(), definitions.len())];
             return;
         }
         let old = std::mem::take(&mut self.ranges);
-        self.defined.forget();
+        self.all_definitions.forget();
         self.copies.clear();
         for tables in tables {
             // The executable is never unloaded, so its addresses keep their meaning.
             let range = tables.definition_range();
             let same = old.iter().find(|old| tables.is_main() && old.is(&range));
-            self.name_table(tables, same, compare);
+            self.assign_ids_in(tables, same, compare);
         }
-        self.name_discovered(frozen, living);
+        self.assign_discovered_ids(frozen, living);
     }
 
     /// Names the definitions of one object. `same` is the range that already names these
     /// definitions.
-    pub(super) fn name_table(&mut self, tables: &Tables<'_>, same: Option<&DefinitionRange>, compare: bool) {
+    pub(super) fn assign_ids_in(
+        &mut self,
+        tables: &Tables<'_>,
+        same: Option<&DefinitionRange>,
+        compare: bool,
+    ) {
         let mut range = DefinitionRange::unknown(tables.definition_range());
         for definition in tables.definitions() {
             let addr = ptr::from_ref(definition).addr();
             let is_readable = !compare || tables.is_readable(definition);
             let identity = (compare && is_readable).then(|| identity(definition));
-            let known = (self.defined.place(definition))
+            let known = (self.all_definitions.place(definition))
                 .or_else(|| same?.id_of(addr))
                 .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
             if known.is_none() && !is_readable {
                 // A definition without an id has no sites.
                 continue;
             }
-            let id = known.unwrap_or_else(|| self.defined.add());
+            let id = known.unwrap_or_else(|| self.all_definitions.add());
             self.define(id, definition);
             if let Some(identity) = identity {
                 self.identities.insert(identity, id);
@@ -245,15 +250,15 @@ impl Registry {
     }
 
     /// Names discovered definitions, which no table lists.
-    fn name_discovered(&mut self, frozen: &Frozen, living: &[&'static dyn CallSite]) {
+    fn assign_discovered_ids(&mut self, frozen: &Frozen, living: &[&'static dyn CallSite]) {
         if !provider::IS_POSSIBLE {
             return;
         }
         self.discovered.clear();
         for discovery in living {
             let Some(definition) = discovery.definition(frozen) else { continue };
-            let defined = &mut self.defined;
-            let id = *self.identities.entry(identity(definition)).or_insert_with(|| defined.add());
+            let all = &mut self.all_definitions;
+            let id = *self.identities.entry(identity(definition)).or_insert_with(|| all.add());
             self.define(id, definition);
             self.discovered.add(id, *discovery);
         }
@@ -261,14 +266,14 @@ impl Registry {
 
     /// Adds a probe with the next number.
     pub(super) fn add_probe(&mut self) {
-        self.defined.add();
-        self.grouped.add_probe();
+        self.all_definitions.add();
+        self.sites_by_probe.add_probe();
     }
 
     /// Adds a definition of an object that the registry knows from now on.
     pub(super) fn define(&mut self, id: ProbeId, definition: &Definition) {
         let definition = DefinitionPtr::of(definition);
-        if !self.defined.define(id, definition) {
+        if !self.all_definitions.define(id, definition) {
             self.copies.entry(id).or_default().push(definition);
         }
     }
@@ -285,12 +290,12 @@ mod tests {
         static FIXED: [Definition; 2] = Definition::entry_and_exit("", "", "", "", 1, 1);
         static OTHERS: [Definition; 2] = Definition::entry_and_exit("", "", "", "", 2, 1);
         let id = ProbeId::new;
-        let mut all = Defined::default();
+        let mut all = Definitions::default();
         all.fix(&FIXED);
         assert_eq!((all.add(), all.add(), all.len()), (id(2), id(3), 4));
         let addr = |definition| Some(ptr::from_ref::<Definition>(definition).addr());
         assert_eq!((all.address(id(1)), all.address(id(2))), (addr(&FIXED[1]), None));
-        let define = |all: &mut Defined, at, it| all.define(id(at), DefinitionPtr::of(it));
+        let define = |all: &mut Definitions, at, it| all.define(id(at), DefinitionPtr::of(it));
         assert!(define(&mut all, 1, &FIXED[1]) && !define(&mut all, 1, &OTHERS[0]));
         assert!(define(&mut all, 3, &OTHERS[0]) && !define(&mut all, 3, &OTHERS[1]));
         assert_eq!((all.address(id(1)), all.address(id(3))), (addr(&FIXED[1]), addr(&OTHERS[0])));
@@ -300,7 +305,7 @@ mod tests {
         assert_eq!(all.len(), 4);
         assert_eq!(FIXED.each_ref().map(|it| all.place(it)), [Some(id(0)), Some(id(1))]);
         assert_eq!(OTHERS.each_ref().map(|it| all.place(it)), [None, None]);
-        assert_eq!(Defined::default().place(&FIXED[0]), None);
+        assert_eq!(Definitions::default().place(&FIXED[0]), None);
     }
 
     const SIZE: usize = size_of::<Definition>();
@@ -354,7 +359,7 @@ mod tests {
         let mut registry = Registry::default();
         freeze(|frozen| {
             let tables = Tables::of(frozen, &objects[0], &objects).unwrap();
-            registry.name_probes(frozen, &[tables], &[]);
+            registry.assign_ids(frozen, &[tables], &[]);
         });
         ALL.each_ref().map(|definition| registry.id_of(definition))
     }

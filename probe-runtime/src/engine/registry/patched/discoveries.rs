@@ -122,8 +122,8 @@ impl Registry {
             self.discovered.add_call(id, discovery);
             added.push((id, discovery));
         }
-        if self.discovered.settled > self.grouped.len().max(1_024) / 4 {
-            self.grouped.extend(self.discovered.settle().iter().copied());
+        if self.discovered.settled > self.sites_by_probe.len().max(1_024) / 4 {
+            self.sites_by_probe.extend(self.discovered.settle().iter().copied());
         }
         added
     }

@@ -10,7 +10,7 @@ use crate::engine::sites::Site;
 
 /// The sites of all probes.
 #[derive(Default)]
-pub(super) struct Grouped {
+pub(super) struct SitesByProbe {
     /// Within a group, sites keep the order of the tables; the linker lays them out ascending.
     pub(super) sites: Vec<Site>,
     /// The place at which each probe's sites start, then the place at which all sites end.
@@ -19,12 +19,12 @@ pub(super) struct Grouped {
 
 /// Sites in the order in which they were found, with their probes.
 #[derive(Default)]
-pub(super) struct FoundSites {
+pub(super) struct UngroupedSites {
     ids: Vec<ProbeId>,
     sites: Vec<Site>,
 }
 
-impl FoundSites {
+impl UngroupedSites {
     /// Returns an empty list with room for `capacity` sites.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self { ids: Vec::with_capacity(capacity), sites: Vec::with_capacity(capacity) }
@@ -41,7 +41,7 @@ impl FoundSites {
     }
 }
 
-impl IntoIterator for FoundSites {
+impl IntoIterator for UngroupedSites {
     type Item = (ProbeId, Site);
     type IntoIter = iter::Zip<std::vec::IntoIter<ProbeId>, std::vec::IntoIter<Site>>;
 
@@ -50,10 +50,10 @@ impl IntoIterator for FoundSites {
     }
 }
 
-impl Grouped {
+impl SitesByProbe {
     /// Groups the sites by a stable counting sort, in place.
-    pub(super) fn new(probes: usize, found: FoundSites) -> Self {
-        let FoundSites { ids, mut sites } = found;
+    pub(super) fn new(probes: usize, found: UngroupedSites) -> Self {
+        let UngroupedSites { ids, mut sites } = found;
         // Before the last pass, a probe's start is the place of its next site, stored one entry
         // later.
         let mut starts = vec![0_u32; probes + 2];
@@ -119,7 +119,7 @@ impl Grouped {
     pub(super) fn extend(&mut self, new: impl IntoIterator<Item = (ProbeId, Site)>) {
         let probes = self.starts.len() - 1;
         let ids = (0..probes).map(ProbeId::new).flat_map(|id| iter::repeat_n(id, self.of_run(id, id).len()));
-        let mut found = FoundSites { ids: ids.collect(), sites: std::mem::take(&mut self.sites) };
+        let mut found = UngroupedSites { ids: ids.collect(), sites: std::mem::take(&mut self.sites) };
         new.into_iter().for_each(|(id, site)| found.push(id, site));
         *self = Self::new(probes, found);
     }
@@ -150,9 +150,9 @@ mod tests {
                 (ids.iter().enumerate()).map(|(at, id)| (ProbeId::new(*id), site(base + at))).collect()
             };
             let (first, later) = (numbered(&first, 0), numbered(&later, 100));
-            let mut found = FoundSites::default();
+            let mut found = UngroupedSites::default();
             first.iter().for_each(|(id, site)| found.push(*id, *site));
-            let mut grouped = Grouped::new(9, found);
+            let mut grouped = SitesByProbe::new(9, found);
             grouped.add_probe();
             grouped.extend(later.iter().copied());
             prop_assert_eq!(grouped.len(), first.len() + later.len());

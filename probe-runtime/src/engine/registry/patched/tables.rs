@@ -6,7 +6,7 @@
 //! While another thread loads an object, the registry may see it before the dynamic linker has
 //! filled in its addresses (pointers of a linkage table, a definition's long text). The reader
 //! follows such an address only if it leads into an object that has probes. It skips any other
-//! address and remembers it as [`UnsettledPointer`]. Once such an address has changed, the object
+//! address and remembers it as [`UnresolvedPointer`]. Once such an address has changed, the object
 //! is read again.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address is
@@ -34,18 +34,18 @@ pub(super) struct Tables<'a> {
     text: Range<usize>,
     records: Range<usize>,
     definitions: Range<usize>,
-    unsettled: RefCell<Vec<UnsettledPointer>>,
+    unresolved: RefCell<Vec<UnresolvedPointer>>,
 }
 
 /// A pointer that led nowhere when the reader followed it, with its value at that time. Either the
 /// dynamic linker has yet to fill it in, or it is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct UnsettledPointer {
+pub(super) struct UnresolvedPointer {
     at: usize,
     found: usize,
 }
 
-impl UnsettledPointer {
+impl UnresolvedPointer {
     #[cfg(test)]
     pub(super) const UNKNOWN: Self = Self { at: 0, found: 0 };
 
@@ -102,7 +102,7 @@ impl<'a> Tables<'a> {
             object,
             all,
             text: object.segments.iter().find(|it| it.is_text).map_or(0..0, |it| it.range.clone()),
-            unsettled: RefCell::default(),
+            unresolved: RefCell::default(),
             records: table(noted.records)?,
             definitions: table(noted.definitions)?,
         })
@@ -115,8 +115,8 @@ impl<'a> Tables<'a> {
 
     /// Returns the pointers that led nowhere. The executable has none, since all its addresses were
     /// filled in before it began; those of other objects may yet be filled in.
-    pub(super) fn unsettled(&self) -> Vec<UnsettledPointer> {
-        if self.is_main() { Vec::new() } else { self.unsettled.take() }
+    pub(super) fn unresolved(&self) -> Vec<UnresolvedPointer> {
+        if self.is_main() { Vec::new() } else { self.unresolved.take() }
     }
 
     /// Returns whether a definition and its text can be read.
@@ -125,7 +125,7 @@ impl<'a> Tables<'a> {
             .text_elsewhere()
             .filter(|text| text.is_empty() || !self.all.iter().any(|object| is_mapped(object, text)));
         if let Some(text) = &lost {
-            self.add_unsettled(definition.text_pointer(), text.start);
+            self.add_unresolved(definition.text_pointer(), text.start);
         }
         lost.is_none() && definition.is_readable()
     }
@@ -235,7 +235,7 @@ impl<'a> Tables<'a> {
         // SAFETY: mapped; the dynamic linker's pointer.
         let addr = unsafe { ptr::read_unaligned(pointer as *const usize) };
         if !self.all.iter().any(|object| is_text(object, &stub_at(addr))) {
-            self.add_unsettled(pointer, addr);
+            self.add_unresolved(pointer, addr);
             return None;
         }
         // SAFETY: in the text of the object that the pointer leads to.
@@ -245,11 +245,11 @@ impl<'a> Tables<'a> {
         }
     }
 
-    fn add_unsettled(&self, at: usize, found: usize) {
-        let mut unsettled = self.unsettled.borrow_mut();
+    fn add_unresolved(&self, at: usize, found: usize) {
+        let mut unresolved = self.unresolved.borrow_mut();
         // Neighbouring records share a pointer.
-        if unsettled.last().is_none_or(|last| last.at != at) {
-            unsettled.push(UnsettledPointer { at, found });
+        if unresolved.last().is_none_or(|last| last.at != at) {
+            unresolved.push(UnresolvedPointer { at, found });
         }
     }
 
