@@ -32,7 +32,7 @@ impl Sites<'_> {
         let unswitched = self.unswitched.all();
         let has_unswitched = !unswitched.is_empty();
         let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
-        let mut batch = Batch::new(mode, report, self.loaded).left(left);
+        let mut batch = Batch::new(mode, report, self.loaded).last_state(left);
         match runs {
             _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(registry.sites_of_run(run), Access::Held));

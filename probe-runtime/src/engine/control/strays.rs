@@ -3,7 +3,7 @@
 //! An operation leaves sites in the mode that their probes' members want. Sites that it could not
 //! switch are exceptions, and are remembered here.
 //!
-//! Cost: see [`sites::strays`]. Only operations that list probes compare here. Others do so
+//! Cost: see [`sites::foreign_writes`]. Only operations that list probes compare here. Others do so
 //! while they switch ([`LastState`](patch::LastState)).
 
 use std::cell::{Ref, RefCell};
@@ -80,7 +80,7 @@ impl Unswitched {
         sites.sort_unstable_by_key(|(site, _)| site.addr);
         let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
         let unswitched = self.all();
-        for stray in sites::strays(&in_order, left, loaded) {
+        for stray in sites::foreign_writes(&in_order, left, loaded) {
             let addr = SiteAddr(stray.site());
             let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
             let (site, id) = sites[at];

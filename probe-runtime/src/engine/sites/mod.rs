@@ -98,7 +98,7 @@ pub use probe_patch::{
 };
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
-    patched::{Batch, LastState, Site, alias_works, exchange, strays},
+    patched::{Batch, LastState, Site, alias_works, exchange, foreign_writes},
     probe_patch::__runtime::{
         READY, ReentrancyHooks, forget_gone, map_near, renew, set_reentrancy_hooks, unmap,
     },

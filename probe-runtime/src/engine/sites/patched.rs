@@ -7,6 +7,6 @@ mod site;
 mod trap;
 
 pub(crate) use batch::{Batch, LastState, exchange};
-pub(crate) use foreign_writes::strays;
+pub(crate) use foreign_writes::foreign_writes;
 pub(crate) use site::Site;
 pub(crate) use trap::alias_works;

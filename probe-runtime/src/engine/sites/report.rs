@@ -10,10 +10,10 @@ use super::{Refusal, TextPolicy};
 use super::{RefusalReason, SiteAddr};
 
 /// The number of refusals that are kept in full; the others are only counted.
-const KEPT: usize = 64;
+const MAX_KEPT_REFUSALS: usize = 64;
 
 /// A hint that is printed once, for any number of sites that a policy protects.
-const POLICY: &str =
+const POLICY_HINT: &str =
     "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code";
 
 /// The outcome of one batch.
@@ -41,7 +41,7 @@ pub struct Report {
     patched: usize,
     unchanged: usize,
     // Apart, so that the report of a toggle that succeeds is three words.
-    findings: Option<Box<ReportDetails>>,
+    details: Option<Box<ReportDetails>>,
 }
 
 /// The part of a report beyond the numbers of switched and unchanged sites.
@@ -72,18 +72,18 @@ impl Report {
 
     /// Returns the number of sites that should have been switched but were left unchanged.
     pub fn refused(&self) -> usize {
-        self.findings().map_or(0, |findings| findings.refused)
+        self.details().map_or(0, |details| details.refused)
     }
 
     /// Returns the first 64 refusals, with their reasons.
     pub fn refusals(&self) -> &[Refusal] {
-        self.findings().map_or(&[], |findings| &findings.refusals)
+        self.details().map_or(&[], |details| &details.refusals)
     }
 
     /// Returns the number of runs of pages that were opened and that the system did not let this
     /// crate seal again. Their text is still writable.
     pub fn unsealed(&self) -> usize {
-        self.findings().map_or(0, |findings| findings.unsealed)
+        self.details().map_or(0, |details| details.unsealed)
     }
 
     /// Returns the terms of the selector that named no probe when the set was selected, in their
@@ -101,28 +101,28 @@ impl Report {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn unmatched(&self) -> &[UnmatchedTerm] {
-        self.findings().map_or(&[], |findings| &findings.unmatched)
+        self.details().map_or(&[], |details| &details.unmatched)
     }
 
     #[inline(always)]
-    fn findings(&self) -> Option<&ReportDetails> {
-        self.findings.as_deref()
+    fn details(&self) -> Option<&ReportDetails> {
+        self.details.as_deref()
     }
 
-    fn findings_mut(&mut self) -> &mut ReportDetails {
-        self.findings.get_or_insert_default()
+    fn details_mut(&mut self) -> &mut ReportDetails {
+        self.details.get_or_insert_default()
     }
 
     pub(crate) fn set_unmatched(&mut self, unmatched: &Arc<[UnmatchedTerm]>) {
         if !unmatched.is_empty() {
-            self.findings_mut().unmatched = Arc::clone(unmatched);
+            self.details_mut().unmatched = Arc::clone(unmatched);
         }
     }
 
     /// Returns the text policy to use instead: [`TextPolicy::Alias`], if the system forbids writing
     /// to pages and a trial has shown that this policy works; otherwise `None`.
     pub fn alternative(&self) -> Option<TextPolicy> {
-        self.findings().filter(|findings| findings.alias_works == Some(true)).map(|_| TextPolicy::Alias)
+        self.details().filter(|details| details.alias_works == Some(true)).map(|_| TextPolicy::Alias)
     }
 
     /// Returns the sites that another writer has changed since this crate left them. Hits may have
@@ -139,7 +139,7 @@ impl Report {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn foreign(&self) -> &[Refusal] {
-        self.findings().map_or(&[], |findings| &findings.foreign)
+        self.details().map_or(&[], |details| &details.foreign)
     }
 
     /// Returns whether every site is as wanted, and all text is sealed again.
@@ -152,7 +152,7 @@ impl Report {
     #[cold]
     pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
         if self.names_a_policy() {
-            self.findings_mut().alias_works.get_or_insert_with(alias_works);
+            self.details_mut().alias_works.get_or_insert_with(alias_works);
         }
     }
 
@@ -162,7 +162,7 @@ impl Report {
 
     #[cfg(probe_backend = "patched")]
     pub(crate) fn add_unsealed(&mut self) {
-        self.findings_mut().unsealed += 1;
+        self.details_mut().unsealed += 1;
     }
 
     pub(crate) fn add_patched(&mut self, sites: usize) {
@@ -175,27 +175,27 @@ impl Report {
 
     #[cfg(probe_backend = "patched")]
     pub(crate) fn add_foreign(&mut self, stray: Refusal) {
-        let foreign = &mut self.findings_mut().foreign;
-        if foreign.len() < KEPT {
+        let foreign = &mut self.details_mut().foreign;
+        if foreign.len() < MAX_KEPT_REFUSALS {
             foreign.push(stray);
         }
     }
 
     #[cfg(probe_backend = "patched")]
     pub(crate) fn unswitched(&self) -> &[SiteAddr] {
-        self.findings().map_or(&[], |findings| &findings.unswitched)
+        self.details().map_or(&[], |details| &details.unswitched)
     }
 
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         #[cfg(probe_backend = "patched")]
         match refusal.reason {
             RefusalReason::Foreign { .. } => self.add_foreign(refusal.clone()),
-            _ => self.findings_mut().unswitched.push(refusal.site),
+            _ => self.details_mut().unswitched.push(refusal.site),
         }
-        let findings = self.findings_mut();
-        findings.refused += 1;
-        if findings.refusals.len() < KEPT {
-            findings.refusals.push(refusal);
+        let details = self.details_mut();
+        details.refused += 1;
+        if details.refusals.len() < MAX_KEPT_REFUSALS {
+            details.refusals.push(refusal);
         }
     }
 }
@@ -229,7 +229,7 @@ impl fmt::Display for Report {
             write!(f, "\n  and {more} more")?;
         }
         if self.names_a_policy() {
-            f.write_str(POLICY)?;
+            f.write_str(POLICY_HINT)?;
         }
         if self.alternative().is_some() {
             write!(f, "; {ALIAS_WORKS}")?;
@@ -239,7 +239,7 @@ impl fmt::Display for Report {
 }
 
 /// The number of unmatched terms that are printed; the others are only counted.
-const SHOWN_TERMS: usize = 8;
+const MAX_SHOWN_TERMS: usize = 8;
 
 /// A term that named no probe, while other terms of its selector did.
 ///
@@ -287,9 +287,9 @@ impl fmt::Display for UnmatchedTerm {
 
 /// Returns one line for each of the first terms, and one line that counts the others.
 pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = String> {
-    let more = terms.len().saturating_sub(SHOWN_TERMS);
+    let more = terms.len().saturating_sub(MAX_SHOWN_TERMS);
     let more = (more != 0).then(|| format!("and {more} more terms match no probe"));
-    terms.iter().take(SHOWN_TERMS).map(ToString::to_string).chain(more)
+    terms.iter().take(MAX_SHOWN_TERMS).map(ToString::to_string).chain(more)
 }
 
 #[cfg(test)]
@@ -304,7 +304,7 @@ mod tests {
         for site in 0..100 {
             report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Busy));
         }
-        assert_eq!((report.refused(), report.refusals().len()), (100, KEPT));
+        assert_eq!((report.refused(), report.refusals().len()), (100, MAX_KEPT_REFUSALS));
         assert!(!report.is_complete());
         let text = report.to_string();
         assert!(text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: somebody else"), "{text}");

@@ -26,7 +26,7 @@ use probe_patch::__runtime::{WritableRuns, check_readable, poke, read, read_inst
 
 /// The number of sites by which cache lines are prefetched in advance. A locked instruction waits
 /// for its own line only, while prefetched lines arrive in parallel.
-const AHEAD: usize = 12;
+const PREFETCH_DISTANCE: usize = 12;
 
 /// A batch: the wanted mode and the report. A site that stays active and only gets another target
 /// is reported as unchanged.
@@ -36,8 +36,8 @@ pub(crate) struct Batch<'a> {
     /// Sites that a single write can't switch.
     split_sites: Vec<Site>,
     /// Sites that go through `int3` and stay active, with another target.
-    pub(super) led_elsewhere: Vec<SiteAddr>,
-    left: LastState<'a>,
+    pub(super) retargeted: Vec<SiteAddr>,
+    last: LastState<'a>,
     loaded: KeptLoaded<'a>,
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct LastState<'a> {
 impl<'a> Batch<'a> {
     /// Begins a batch for sites of loaded objects.
     pub(crate) fn new(wanted: Mode, report: &'a mut Report, loaded: KeptLoaded<'a>) -> Self {
-        let left = LastState::default();
-        Self { wanted, report, split_sites: Vec::new(), led_elsewhere: Vec::new(), left, loaded }
+        let last = LastState::default();
+        Self { wanted, report, split_sites: Vec::new(), retargeted: Vec::new(), last, loaded }
     }
 
     /// Sets the state in which all sites were left.
-    pub(crate) fn left(mut self, left: LastState<'a>) -> Self {
-        self.left = left;
+    pub(crate) fn last_state(mut self, last: LastState<'a>) -> Self {
+        self.last = last;
         self
     }
 
@@ -117,7 +117,7 @@ impl<'a> Batch<'a> {
     fn write(&mut self, sites: &[Site]) {
         // Four loops, so that the wanted mode and the most likely current mode are constants in
         // each.
-        match (self.wanted, self.left.mode) {
+        match (self.wanted, self.last.mode) {
             (Mode::Latent, Some(Mode::Counting)) => self.write_each(sites, Mode::Latent, Mode::Counting),
             (Mode::Latent, _) => self.write_each(sites, Mode::Latent, Mode::Active),
             (Mode::Active, _) => self.write_each(sites, Mode::Active, Mode::Latent),
@@ -128,25 +128,25 @@ impl<'a> Batch<'a> {
     #[inline(always)]
     fn write_each(&mut self, sites: &[Site], wanted: Mode, likely: Mode) {
         let (mut patched, mut unchanged) = (0, 0);
-        let is_change = self.left.mode.map(|left| left.state() != wanted.state());
+        let is_change = self.last.mode.map(|left| left.state() != wanted.state());
         for (at, site) in sites.iter().enumerate() {
-            if let Some(later) = sites.get(at + AHEAD) {
+            if let Some(later) = sites.get(at + PREFETCH_DISTANCE) {
                 prefetch_for_write(later.addr.word());
             }
             match write_one(*site, wanted, likely, self.loaded) {
-                Ok(Done::Patched(found)) => {
+                Ok(WriteOutcome::Patched(found)) => {
                     patched += 1;
                     if is_change == Some(false) {
-                        self.note_stray(*site, found);
+                        self.note_foreign_write(*site, found);
                     }
                 }
-                Ok(Done::Unchanged(found)) => {
+                Ok(WriteOutcome::Unchanged(found)) => {
                     unchanged += 1;
                     if is_change == Some(true) {
-                        self.note_stray(*site, found);
+                        self.note_foreign_write(*site, found);
                     }
                 }
-                Ok(Done::Nothing) => self.split_sites.push(*site),
+                Ok(WriteOutcome::Straddles) => self.split_sites.push(*site),
                 Err(refusal) => self.retry(*site, refusal),
             }
         }
@@ -157,27 +157,27 @@ impl<'a> Batch<'a> {
 
 impl Batch<'_> {
     /// Counts a site that already is as wanted, or only gets another target.
-    pub(super) fn leave(&mut self, site: Site, found: Instruction) {
+    pub(super) fn note_unchanged(&mut self, site: Site, found: Instruction) {
         self.report.add_unchanged(1);
-        if self.left.mode.is_some_and(|left| left.state() != self.wanted.state()) {
-            self.note_stray(site, found);
+        if self.last.mode.is_some_and(|left| left.state() != self.wanted.state()) {
+            self.note_foreign_write(site, found);
         }
     }
 
     /// Notes a site that is about to be switched, if another writer has changed it.
-    pub(super) fn begin(&mut self, site: Site, found: Instruction) {
-        if self.left.mode.is_some_and(|left| left.state() == self.wanted.state()) {
-            self.note_stray(site, found);
+    pub(super) fn note_switch(&mut self, site: Site, found: Instruction) {
+        if self.last.mode.is_some_and(|left| left.state() == self.wanted.state()) {
+            self.note_foreign_write(site, found);
         }
     }
 
     /// Notes a site that holds the opposite of the state in which it was left.
     #[cold]
-    fn note_stray(&mut self, site: Site, found: Instruction) {
-        if self.left.but.is_some_and(|but| but.contains(&site.addr)) {
+    fn note_foreign_write(&mut self, site: Site, found: Instruction) {
+        if self.last.but.is_some_and(|but| but.contains(&site.addr)) {
             return;
         }
-        let expected = site.under(found, self.left.mode.unwrap_or(Mode::Latent));
+        let expected = site.overwritten(found, self.last.mode.unwrap_or(Mode::Latent));
         let reason = RefusalReason::Foreign { expected: expected.bytes(), found: found.bytes() };
         self.report.add_foreign(Refusal::new(site.addr, reason));
     }
@@ -188,16 +188,16 @@ impl Batch<'_> {
         loop {
             // SAFETY: in the text of an object that stays loaded (`self.loaded`). It has just been
             // read.
-            if let Some(refusal) = unsafe { settle(site, refusal) } {
+            if let Some(refusal) = unsafe { final_refusal(site, refusal) } {
                 return self.report.refuse(*refusal);
             }
             match write_one(site, self.wanted, self.wanted, self.loaded) {
-                Ok(Done::Patched(found)) => {
-                    self.begin(site, found);
+                Ok(WriteOutcome::Patched(found)) => {
+                    self.note_switch(site, found);
                     return self.report.add_patched(1);
                 }
-                Ok(Done::Unchanged(found)) => return self.leave(site, found),
-                Ok(Done::Nothing) => return self.split_sites.push(site),
+                Ok(WriteOutcome::Unchanged(found)) => return self.note_unchanged(site, found),
+                Ok(WriteOutcome::Straddles) => return self.split_sites.push(site),
                 Err(again) => refusal = again,
             }
         }
@@ -223,34 +223,39 @@ pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<us
 }
 
 /// The result of switching one site, with the instruction that it held.
-enum Done {
+enum WriteOutcome {
     Patched(Instruction),
     /// The site was as wanted, or only got another target.
     Unchanged(Instruction),
     /// The site lies across two words, so nothing was done.
-    Nothing,
+    Straddles,
 }
 
 /// Switches one site if one write suffices. Compares first with the instruction of mode `likely`.
 #[inline(always)]
-fn write_one(site: Site, wanted: Mode, likely: Mode, loaded: KeptLoaded<'_>) -> Result<Done, Box<Refusal>> {
+fn write_one(
+    site: Site,
+    wanted: Mode,
+    likely: Mode,
+    loaded: KeptLoaded<'_>,
+) -> Result<WriteOutcome, Box<Refusal>> {
     if !site.addr.is_patchable() {
-        return Ok(Done::Nothing);
+        return Ok(WriteOutcome::Straddles);
     }
     let (from, to) = (site.instruction(likely), site.instruction(wanted));
     if wanted != likely && exchange(site.addr, from, to, loaded) {
-        return Ok(Done::Patched(from));
+        return Ok(WriteOutcome::Patched(from));
     }
     let word = site.addr.word();
     // SAFETY: a multiple of 8, in the text of an object that stays loaded (`loaded`).
     let mut text = unsafe { read(word) };
     loop {
         let found = text.instruction(site.addr);
-        let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
+        let Some(new) = replacement(found, site, wanted)? else { return Ok(WriteOutcome::Unchanged(found)) };
         // SAFETY: as above; the text policy has made it writable.
         match unsafe { poke(word, text, text.with_instruction(site.addr, new)) } {
-            Ok(()) if is_switch(found, wanted) => return Ok(Done::Patched(found)),
-            Ok(()) => return Ok(Done::Unchanged(found)),
+            Ok(()) if is_switch(found, wanted) => return Ok(WriteOutcome::Patched(found)),
+            Ok(()) => return Ok(WriteOutcome::Unchanged(found)),
             // Another thread wrote in between: plan again from the new word.
             Err(now) => text = now,
         }
@@ -341,14 +346,14 @@ impl Batch<'_> {
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
         // SAFETY: the caller has just seen that the text can be read.
         match unsafe { read_site(site, self.wanted) } {
-            Ok((found, None)) => self.leave(site, found),
+            Ok((found, None)) => self.note_unchanged(site, found),
             // The site still counts, through its active instruction.
             Ok((found, Some(_))) if self.wanted == Mode::Counting && !is_switch(found, self.wanted) => {
-                self.leave(site, found);
+                self.note_unchanged(site, found);
             }
             Ok((found, Some(_))) => {
                 if is_switch(found, self.wanted) {
-                    self.begin(site, found);
+                    self.note_switch(site, found);
                 }
                 self.report.refuse(Refusal::new(site.addr, reason.clone()));
             }
@@ -380,7 +385,7 @@ pub(super) unsafe fn read_site(
             Ok(new) => return Ok((found, new)),
             Err(refusal) => {
                 // SAFETY: as above.
-                let settled = unsafe { settle(site, refusal) };
+                let settled = unsafe { final_refusal(site, refusal) };
                 if let Some(refusal) = settled {
                     return Err(refusal);
                 }
@@ -396,7 +401,7 @@ pub(super) unsafe fn read_site(
 /// # Safety
 /// Its text can be read.
 #[cold]
-pub(super) unsafe fn settle(site: Site, refusal: Box<Refusal>) -> Option<Box<Refusal>> {
+pub(super) unsafe fn final_refusal(site: Site, refusal: Box<Refusal>) -> Option<Box<Refusal>> {
     let expected = match refusal.reason() {
         RefusalReason::Foreign { expected, found } if found[0] == INT3 => Bytes::from(*expected),
         _ => return Some(refusal),

@@ -23,8 +23,8 @@ use crate::engine::sites::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN};
 /// Returns those of the sites, in ascending order, that hold an instruction other than `left`
 /// implies: the NOP, or one of the active instructions. If `left` is `None`, any of them is
 /// expected.
-pub(crate) fn strays(sites: &[Site], left: Option<Mode>, _loaded: KeptLoaded<'_>) -> Vec<Refusal> {
-    let mut strays = Vec::new();
+pub(crate) fn foreign_writes(sites: &[Site], left: Option<Mode>, _loaded: KeptLoaded<'_>) -> Vec<Refusal> {
+    let mut foreign_writes = Vec::new();
     let mut text = Vec::new();
     for (sites, _) in by_page(sites) {
         let (Some(first), Some(last)) = (sites.first(), sites.last()) else { continue };
@@ -38,16 +38,16 @@ pub(crate) fn strays(sites: &[Site], left: Option<Mode>, _loaded: KeptLoaded<'_>
             let found = Instruction::from_bytes(
                 <[u8; SITE_LEN]>::try_from(&text[at..at + SITE_LEN]).unwrap_or_default(),
             );
-            if !is_left(*site, left, found) {
+            if !is_expected(*site, left, found) {
                 // SAFETY: it has just been read, and its object stays loaded.
-                strays.extend(unsafe { stray(*site, left) });
+                foreign_writes.extend(unsafe { foreign_write(*site, left) });
             }
         }
     }
-    strays
+    foreign_writes
 }
 
-fn is_left(site: Site, left: Option<Mode>, found: Instruction) -> bool {
+fn is_expected(site: Site, left: Option<Mode>, found: Instruction) -> bool {
     match left {
         Some(Mode::Latent) => found == Instruction::NOP5,
         Some(_) => site.is_on(found),
@@ -73,7 +73,7 @@ fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
 /// # Safety
 /// The site's text can be read.
 #[cold]
-unsafe fn stray(site: Site, left: Option<Mode>) -> Option<Refusal> {
+unsafe fn foreign_write(site: Site, left: Option<Mode>) -> Option<Refusal> {
     let mode = left.unwrap_or(Mode::Latent);
     // SAFETY: as the caller says.
     let found = match unsafe { read_site(site, mode) } {
@@ -84,9 +84,9 @@ unsafe fn stray(site: Site, left: Option<Mode>) -> Option<Refusal> {
             _ => return None,
         },
     };
-    let is_other = !is_left(site, left, Instruction::from_bytes(found));
+    let is_other = !is_expected(site, left, Instruction::from_bytes(found));
     is_other.then(|| {
-        let expected = site.under(Instruction::from_bytes(found), mode).bytes();
+        let expected = site.overwritten(Instruction::from_bytes(found), mode).bytes();
         Refusal::new(site.addr, RefusalReason::Foreign { expected, found })
     })
 }

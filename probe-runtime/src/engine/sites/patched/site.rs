@@ -123,7 +123,7 @@ impl Site {
     /// left in this mode. A breakpoint changes only the first byte, so the others identify the
     /// instruction.
     #[cold]
-    pub(crate) fn under(self, found: Instruction, mode: Mode) -> Instruction {
+    pub(crate) fn overwritten(self, found: Instruction, mode: Mode) -> Instruction {
         let own = [self.counting(), self.active()].into_iter().find(|own| own.rel() == found.rel());
         own.filter(|_| mode != Mode::Latent).unwrap_or_else(|| self.instruction(mode))
     }
@@ -171,7 +171,7 @@ pub(super) fn replacement(
         Ok(Some(to))
     } else {
         let expected =
-            if wanted == Mode::Latent { site.under(found, Mode::Active) } else { Instruction::NOP5 };
+            if wanted == Mode::Latent { site.overwritten(found, Mode::Active) } else { Instruction::NOP5 };
         Err(refuse(site.addr, expected, found))
     }
 }

@@ -88,12 +88,12 @@ impl Batch<'_> {
         for site in sites {
             // SAFETY: in the text of an object that stays loaded (`self.loaded`). It can be read.
             match unsafe { read_site(*site, self.wanted) } {
-                Ok((found, None)) => self.leave(*site, found),
+                Ok((found, None)) => self.note_unchanged(*site, found),
                 Ok((found, Some(new))) => {
                     if is_switch(found, self.wanted) {
-                        self.begin(*site, found);
+                        self.note_switch(*site, found);
                     } else {
-                        self.led_elsewhere.push(site.addr);
+                        self.retargeted.push(site.addr);
                     }
                     plans.extend(Plan::new(
                         site.addr.0,
@@ -108,9 +108,9 @@ impl Batch<'_> {
 
     fn switch_trapped(&mut self, plans: &[Plan], writable: &Writable) {
         let wanted = self.wanted;
-        self.led_elsewhere.sort_unstable();
+        self.retargeted.sort_unstable();
         let tell = |addr: usize, result: Result<(), PatchError>| {
-            let is_switched = self.led_elsewhere.binary_search(&SiteAddr(addr)).is_err();
+            let is_switched = self.retargeted.binary_search(&SiteAddr(addr)).is_err();
             match result.map_err(reason) {
                 Ok(()) if is_switched => self.report.add_patched(1),
                 Ok(()) => self.report.add_unchanged(1),
