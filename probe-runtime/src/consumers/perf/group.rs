@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use super::event::PerfEvent;
 use super::plan::{CountSource, Plan};
 use crate::engine::calls::add_single_writer;
-use crate::engine::os::perf::{Descriptor, EventTimes, MOST, Page, keeping_errno};
+use crate::engine::os::perf::{Descriptor, EventTimes, MAX_GROUP_EVENTS, Page, preserve_errno};
 use crate::engine::per_thread::Zeroed;
 
 /// The number of events that can be counted at once.
-pub(super) const EVENTS: usize = MOST;
+pub(super) const EVENTS: usize = MAX_GROUP_EVENTS;
 const _: () = assert!(PerfEvent::ALL.len() <= EVENTS);
 
 /// The numbers of a reading: the events in the plan's order, then [`BREAKS`].
@@ -111,7 +111,7 @@ impl Group {
         let times = match plan.source {
             CountSource::Kernel(process) => {
                 if self.owner.load(Relaxed) != thread || self.process.load(Relaxed) != process.known() {
-                    keeping_errno(|| {
+                    preserve_errno(|| {
                         self.open(thread, process.get(), plan);
                         opened();
                     });
@@ -120,7 +120,7 @@ impl Group {
                 if times.is_none() && self.state.load(Relaxed) == GroupState::Pages as u32 {
                     // The kernel may have withdrawn reading in user space. Opening the events again
                     // finds out.
-                    keeping_errno(|| self.open(thread, process.get(), plan));
+                    preserve_errno(|| self.open(thread, process.get(), plan));
                     times = self.read_own(plan, &mut numbers);
                 }
                 times
@@ -302,7 +302,7 @@ impl Opened {
         // The remaining descriptors stay open under other numbers. The event and its id remain the
         // same.
         for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
-            *descriptor = Descriptor::from_number(*descriptor - 1).out_of_the_way().number() + 1;
+            *descriptor = Descriptor::from_number(*descriptor - 1).move_to_high_number().number() + 1;
         }
         Ok((opened, if is_readable { GroupState::Pages } else { GroupState::Descriptor }))
     }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use super::core::Core;
 use crate::engine::error::Error;
-use crate::engine::os::signal_mask::{self, Masked};
+use crate::engine::os::signal_mask::{self, SignalsBlocked};
 
 /// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
@@ -18,9 +18,9 @@ pub(super) struct Daemon {
 impl Daemon {
     pub(super) fn start(core: &Arc<Core>) -> Result<Self, Error> {
         let of_thread = Arc::clone(core);
-        let masked = Masked::new();
+        let masked = SignalsBlocked::new();
         let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
-            signal_mask::wake_in_time();
+            signal_mask::minimise_timer_slack();
             let watch = || {
                 while !of_thread.is_over.load(Ordering::Acquire) {
                     thread::park_timeout(of_thread.poll(true));

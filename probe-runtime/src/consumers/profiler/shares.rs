@@ -12,7 +12,7 @@ use super::estimate::Estimated;
 use super::sampler::{Sampler, begins, is_of_call};
 use crate::engine::control::{Switch, code_generation};
 use crate::engine::dispatch::slots;
-use crate::engine::os::cpu_samples::{Interrupted, cost, may_be_asked};
+use crate::engine::os::cpu_samples::{CpuSamples, is_unfiltered, sample_cost};
 use crate::engine::os::objects::Generation;
 
 /// The CPU time of a thread between two samples, in nanoseconds: the shortest, and the longest one.
@@ -32,7 +32,7 @@ const MOST_THREADS: usize = 128;
 pub(super) struct Shares {
     /// Samples of each thread, by its number: another thread may get the kernel's id of one that
     /// has ended. `None` once the kernel has refused one.
-    threads: Option<BTreeMap<u64, Interrupted>>,
+    threads: Option<BTreeMap<u64, CpuSamples>>,
     code: Code,
     /// The objects and the number of functions that `code` is of.
     as_of: Option<(Generation, usize)>,
@@ -50,14 +50,14 @@ pub(super) struct Shares {
 impl Shares {
     /// Begins, if the kernel permits it.
     pub(super) fn begin() -> Self {
-        Self { threads: may_be_asked().then(BTreeMap::new), ..Self::default() }
+        Self { threads: is_unfiltered().then(BTreeMap::new), ..Self::default() }
     }
 
     /// Reads the samples since the last call, and begins to sample threads that have hit since
     /// then. `budget` is a part of the CPU time. Returns how many nanoseconds these samples took.
     pub(super) fn read(&mut self, sampler: &Sampler, budget: f64) -> f64 {
         let Some(threads) = &mut self.threads else { return 0.0 };
-        let Some(cost) = self.cost.or_else(|| Some(TAKEN * cost()?)) else {
+        let Some(cost) = self.cost.or_else(|| Some(TAKEN * sample_cost()?)) else {
             self.threads = None;
             return 0.0;
         };
@@ -74,10 +74,10 @@ impl Shares {
         }
         threads.retain(|number, _| living.contains_key(number));
         // A filter of system calls may have been installed by now.
-        if !new.is_empty() && may_be_asked() {
+        if !new.is_empty() && is_unfiltered() {
             for (number, (slot, thread)) in new {
                 let room = threads.len() < MOST_THREADS;
-                match room.then(|| Interrupted::begin(*thread, period)) {
+                match room.then(|| CpuSamples::begin(*thread, period)) {
                     // Another thread may have the id by now, also one that makes no hits.
                     Some(Ok(_)) if (slot.thread(), slot.tid()) != (*number, Some(*thread)) => (),
                     Some(Ok(begun)) => _ = threads.insert(*number, begun),

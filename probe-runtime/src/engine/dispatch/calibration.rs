@@ -18,14 +18,14 @@ use super::{
 };
 use crate::engine::entry::backend;
 use crate::engine::entry::backend::calibration::{CALL, call, count_in_place};
-use crate::engine::os::process::Turns;
+use crate::engine::os::process::TryLock;
 
 /// Number of calls in a round.
 const CALLS: u32 = 64;
 const ROUNDS: usize = 5;
 
 /// The turns to hook the definitions. A forked child may take over from a thread of its parent.
-static TURNS: Turns = Turns::new();
+static LOCK: TryLock = TryLock::new();
 
 /// Returns the ticks of the clock `now` for a call whose two hits are counted; `None` if another
 /// thread measures, or if this thread is inside a hit.
@@ -56,7 +56,7 @@ fn measure(
     members: &[(Action, Arc<Subscription>)],
     mut each: impl FnMut(),
 ) -> Option<f64> {
-    let _alone = TURNS.take()?;
+    let _alone = LOCK.try_lock()?;
     if ThreadSlot::current()?.mark() != HitMark::IDLE {
         return None;
     }
@@ -102,7 +102,7 @@ fn middle(round: impl FnMut() -> u64) -> f64 {
 mod tests {
     use super::*;
     use crate::engine::dispatch::Event;
-    use crate::engine::os::process::Turn;
+    use crate::engine::os::process::TryLockGuard;
     use std::iter;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
@@ -122,8 +122,8 @@ mod tests {
     }
 
     /// Waits until no other test measures.
-    fn alone() -> Turn<'static> {
-        iter::repeat_with(|| TURNS.take()).find_map(|alone| alone).unwrap()
+    fn alone() -> TryLockGuard<'static> {
+        iter::repeat_with(|| LOCK.try_lock()).find_map(|alone| alone).unwrap()
     }
 
     #[test]

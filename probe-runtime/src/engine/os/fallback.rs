@@ -205,23 +205,23 @@ pub(crate) mod signal_catcher {
 
     /// The reason why a wait ended.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) enum Woken {
+    pub(crate) enum WakeReason {
         Stopped,
         TimedOut,
         #[expect(dead_code, reason = "nothing is discovered")]
-        Asked,
+        LookRequested,
         #[expect(dead_code, reason = "there are no signals")]
         Signal(Signal),
     }
 
     /// A wait that can be stopped.
     #[derive(Debug)]
-    pub(crate) struct Caught {
+    pub(crate) struct SignalCatcher {
         is_stopped: Mutex<bool>,
         stop: Condvar,
     }
 
-    impl Caught {
+    impl SignalCatcher {
         #[expect(clippy::unnecessary_wraps, reason = "elsewhere it takes descriptors")]
         pub(crate) fn new() -> io::Result<Self> {
             Ok(Self { is_stopped: Mutex::new(false), stop: Condvar::new() })
@@ -235,18 +235,18 @@ pub(crate) mod signal_catcher {
             match signal {}
         }
 
-        pub(crate) fn wait(&self, until: Option<Instant>) -> Woken {
+        pub(crate) fn wait(&self, until: Option<Instant>) -> WakeReason {
             let mut is_stopped = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
             while !*is_stopped {
                 let left =
                     until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
                 if left.is_zero() {
-                    return Woken::TimedOut;
+                    return WakeReason::TimedOut;
                 }
                 let waited = self.stop.wait_timeout(is_stopped, left).unwrap_or_else(PoisonError::into_inner);
                 is_stopped = waited.0;
             }
-            Woken::Stopped
+            WakeReason::Stopped
         }
 
         pub(crate) fn stop(&self) {
@@ -263,21 +263,21 @@ pub(crate) mod signal_catcher {
 /// Threads of a system without signals.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod signal_mask {
-    pub(crate) fn unsignalled<T, E>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn without_write_signals<T, E>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         write()
     }
 
     /// A guard without effect.
-    pub(crate) struct Masked(());
+    pub(crate) struct SignalsBlocked(());
 
-    impl Masked {
+    impl SignalsBlocked {
         pub(crate) fn new() -> Self {
             Self(())
         }
     }
 
     #[cfg(any(feature = "profiler", feature = "trace"))]
-    pub(crate) fn wake_in_time() {}
+    pub(crate) fn minimise_timer_slack() {}
 }
 
 /// A system on which files are not mapped.
@@ -290,19 +290,19 @@ pub(crate) mod mapped_file {
 
     /// Memory of a file. No value exists.
     #[derive(Debug)]
-    pub(crate) struct Mapped(Infallible);
+    pub(crate) struct MappedFile(Infallible);
 
-    /// Parts of a file.
+    /// The sizes of a file's parts.
     #[derive(Clone, Copy, Debug)]
     #[expect(dead_code, reason = "nobody maps a file here")]
-    pub(crate) struct Parts {
+    pub(crate) struct PartSizes {
         pub(crate) first: usize,
         pub(crate) other: usize,
         pub(crate) all: usize,
     }
 
-    impl Mapped {
-        pub(crate) fn new(_private: usize, _shared: Parts) -> io::Result<Self> {
+    impl MappedFile {
+        pub(crate) fn new(_private: usize, _shared: PartSizes) -> io::Result<Self> {
             Err(io::Error::new(io::ErrorKind::Unsupported, "files can be mapped on Linux only"))
         }
 
@@ -416,7 +416,7 @@ pub(crate) mod perf {
     pub(crate) struct ProcessNumber(());
 
     /// The greatest number of events in a group.
-    pub(crate) const MOST: usize = 8;
+    pub(crate) const MAX_GROUP_EVENTS: usize = 8;
 
     /// The error number that Linux calls `ENOSYS`.
     const NO_SUCH_CALL: i32 = 38;
@@ -426,7 +426,7 @@ pub(crate) mod perf {
             Err(NO_SUCH_CALL)
         }
 
-        pub(crate) fn out_of_the_way(self) -> Self {
+        pub(crate) fn move_to_high_number(self) -> Self {
             self
         }
 
@@ -509,7 +509,7 @@ pub(crate) mod perf {
         None
     }
 
-    pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    pub(crate) fn preserve_errno<T>(body: impl FnOnce() -> T) -> T {
         body()
     }
 }

@@ -6,8 +6,8 @@
 //! path is opened again, if the path still leads to it: a trace goes on in a daemon.
 //!
 //! Limit: the comparison is one system call ahead of the use. The kernel hands out the lowest free
-//! number, so a file that stays open for long has a high one ([`out_of_the_way`]). To be hurt, a
-//! program would have to close that number and open hundreds of files between the two calls, or
+//! number, so a file that stays open for long has a high one ([`move_to_high_number`]). To be hurt,
+//! a program would have to close that number and open hundreds of files between the two calls, or
 //! choose the number itself (`dup2`). A file that was deleted, and closed by the program, may give
 //! its number on the device to a new file, which then passes for it.
 //!
@@ -20,9 +20,9 @@
 //!   SIGBUS. The rings of [`mapped_file`](super::mapped_file) are of one size, reserve it, and keep
 //!   no descriptor.
 //!
-//! A write raises no signal: see [`unsignalled`].
+//! A write raises no signal: see [`without_write_signals`].
 //!
-//! [`out_of_the_way`]: GuardedFile::out_of_the_way
+//! [`move_to_high_number`]: GuardedFile::move_to_high_number
 
 // Safety: relies on fcntl(2), fstat(2) and getrlimit(2), which make a descriptor of this module's
 // own, change the flags of an open one, or write to one place.
@@ -37,7 +37,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
-use super::signal_mask::unsignalled;
+use super::signal_mask::without_write_signals;
 
 /// A file, written from its beginning, or a stream.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl GuardedFile {
     /// Moves it to a high number, if one is free, to be kept for long. A program that closes all
     /// descriptors and opens others gets the lowest free numbers, so it gets this one only after
     /// hundreds of others.
-    pub(crate) fn out_of_the_way(mut self) -> Self {
+    pub(crate) fn move_to_high_number(mut self) -> Self {
         if let Some(moved) = self.file.as_ref().and_then(moved_up) {
             self.file = Some(moved);
         }
@@ -130,7 +130,7 @@ impl GuardedFile {
         #[cfg(all(unix, not(miri)))]
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOCTTY);
         let again = options.write(true).open(path).map_err(|_| closed())?;
-        let mut again = Self::stream(again).out_of_the_way();
+        let mut again = Self::stream(again).move_to_high_number();
         if !self.is_same(&again) {
             return Err(closed());
         }
@@ -163,7 +163,7 @@ impl GuardedFile {
 #[cfg(feature = "trace")]
 impl GuardedFile {
     /// Says where the file is, whatever working directory the program chooses later.
-    pub(crate) fn found_at(mut self, path: &Path) -> Self {
+    pub(crate) fn with_path(mut self, path: &Path) -> Self {
         self.path = self.next.and_then(|_| std::path::absolute(path).ok());
         self
     }
@@ -185,7 +185,7 @@ impl GuardedFile {
     pub(crate) fn overwrite(&mut self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             let file = self.checked()?;
-            match unsignalled(|| write_at(file, bytes, at)) {
+            match without_write_signals(|| write_at(file, bytes, at)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => (bytes, at) = (&bytes[written..], at + written as u64),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
@@ -206,11 +206,11 @@ impl GuardedFile {
         }
         self.next = Some(length);
         let file = self.checked()?;
-        unsignalled(|| file.set_len(length))
+        without_write_signals(|| file.set_len(length))
     }
 
     /// Returns the bytes that it takes on the disk: holes take none. `None` if it can't be told.
-    pub(crate) fn taken(&mut self) -> Option<u64> {
+    pub(crate) fn disk_usage(&mut self) -> Option<u64> {
         let metadata = self.checked().ok()?.metadata().ok()?;
         #[cfg(unix)]
         return Some(std::os::unix::fs::MetadataExt::blocks(&metadata) * 512);
@@ -226,7 +226,7 @@ impl Write for GuardedFile {
         }
         let next = self.next;
         let file = self.checked()?;
-        let written = unsignalled(|| match next {
+        let written = without_write_signals(|| match next {
             Some(at) => write_at(file, bytes, at),
             None => (&mut &*file).write(bytes),
         })?;
@@ -391,7 +391,7 @@ mod tests {
         let path = |name: &str| folder.join(name);
         let theirs = File::create(path("theirs")).unwrap();
         let own = GuardedFile::new(File::create(path("own")).unwrap()).unwrap();
-        let mut own = own.found_at(&path("own")).out_of_the_way();
+        let mut own = own.with_path(&path("own")).move_to_high_number();
         own.write_all(b"before").unwrap();
         let number = take_over(&own, &theirs);
         own.write_all(b", after").unwrap();

@@ -1,9 +1,9 @@
 //! A file as memory, beside private memory that a forked child finds empty.
 //!
-//! Life: [`Mapped::new`] reserves addresses for both ▸ a [`NewFile`] is made, its room on the disk
-//! is reserved, and [`Mapped::put`] maps it ▸ a drop unmaps all. A forked child, however it was
-//! forked, has its parent's file in the second part, and zeros in the first one. So it knows that
-//! it is a child before it writes, and puts another file there.
+//! Life: [`MappedFile::new`] reserves addresses for both ▸ a [`NewFile`] is made, its room on the
+//! disk is reserved, and [`MappedFile::put`] maps it ▸ a drop unmaps all. A forked child, however
+//! it was forked, has its parent's file in the second part, and zeros in the first one. So it knows
+//! that it is a child before it writes, and puts another file there.
 //!
 //! Another program may cut the file off. The kernel then raises `SIGBUS` where a thread touches
 //! memory behind the file's end. A handler puts zeroed private memory there, so that the program
@@ -11,7 +11,8 @@
 //! signals. It does not help a thread that blocks `SIGBUS`, nor if the program later installs a
 //! handler that does not pass signals on.
 //!
-//! Nothing here uses the heap but [`Mapped::new`], and nothing takes a lock, so hits may call it.
+//! Nothing here uses the heap but [`MappedFile::new`], and nothing takes a lock, so hits may call
+//! it.
 
 // Safety: relies on mmap(2), madvise(2) and calls on descriptors of its own, on guards that live
 // for ever, and on replacing own mappings alone.
@@ -26,20 +27,20 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use probe_patch::__runtime::os::chained_handler::ChainedHandler;
 
 use super::guarded_file::Identity;
-use super::signal_mask::{Masked, unsignalled};
+use super::signal_mask::{SignalsBlocked, without_write_signals};
 
 /// Addresses for private memory and, directly behind it, a file's.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedFile {
     start: usize,
     private: usize,
     shared: usize,
-    guarded: &'static Guarded,
+    guard: &'static SigbusGuard,
 }
 
 /// The parts of a file that are replaced as a whole where the file is cut off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts {
+pub(crate) struct PartSizes {
     /// Bytes of the first one.
     pub(crate) first: usize,
     /// Bytes of each other one.
@@ -48,25 +49,25 @@ pub(crate) struct Parts {
     pub(crate) all: usize,
 }
 
-impl Mapped {
+impl MappedFile {
     /// Reserves addresses. All sizes are multiples of [`page`].
     ///
     /// # Errors
     /// The system's; [`Unsupported`](io::ErrorKind::Unsupported) if the kernel does not empty
     /// memory in children (before Linux 4.14).
-    pub(crate) fn new(private: usize, shared: Parts) -> io::Result<Self> {
+    pub(crate) fn new(private: usize, shared: PartSizes) -> io::Result<Self> {
         let len = private.checked_add(shared.all).ok_or(io::ErrorKind::OutOfMemory)?;
-        let guarded = reserve()?;
-        let start = map(0, len, libc::MAP_NORESERVE, None).inspect_err(|_| guarded.give_back());
+        let guard = reserve()?;
+        let start = map(0, len, libc::MAP_NORESERVE, None).inspect_err(|_| guard.release());
         let start = start.map_err(io::Error::from_raw_os_error)?;
-        let mapped = Self { start, private, shared: shared.all, guarded };
+        let mapped = Self { start, private, shared: shared.all, guard };
         // A huge page for a few words would be a waste. The kernel may refuse this advice.
         advise(start, len, libc::MADV_NOHUGEPAGE);
         if !advise(start, private, libc::MADV_WIPEONFORK) {
             let problem = "the kernel can't keep a child's memory apart; this needs Linux 4.14";
             return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
         }
-        guarded.guard(start + private, shared);
+        guard.begin(start + private, shared);
         Ok(mapped)
     }
 
@@ -85,7 +86,7 @@ impl Mapped {
     /// # Errors
     /// The system's error number.
     pub(crate) fn put(&self, file: &NewFile) -> Result<(), i32> {
-        self.guarded.forget();
+        self.guard.reset();
         map(self.shared_start(), self.shared, libc::MAP_FIXED, Some(file)).map(drop)
     }
 
@@ -99,13 +100,13 @@ impl Mapped {
 
     /// Returns whether another program has cut the file off, as far as a thread has noticed.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.guarded.is_cut_off()
+        self.guard.is_cut_off()
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedFile {
     fn drop(&mut self) {
-        self.guarded.give_back();
+        self.guard.release();
         // SAFETY: mapped by `new`; no code uses it any more.
         unsafe { libc::syscall(libc::SYS_munmap, self.start, self.private + self.shared) };
     }
@@ -189,14 +190,14 @@ impl NewFile {
         let length = libc::off64_t::try_from(bytes).map_err(|_| libc::EFBIG)?;
         // A signal ends the call, and some systems of files (tmpfs) then begin anew: with a signal
         // every few milliseconds it would never end.
-        let _masked = Masked::new();
+        let _masked = SignalsBlocked::new();
         loop {
             let file = self.checked()?;
             let reserve = || {
                 // SAFETY: an own file.
                 if unsafe { libc::fallocate64(file, 0, 0, length) } == 0 { Ok(()) } else { Err(errno()) }
             };
-            match unsignalled(reserve) {
+            match without_write_signals(reserve) {
                 Err(libc::EINTR) => (),
                 Err(libc::EOPNOTSUPP) => return self.fill(bytes),
                 reserved => return reserved,
@@ -253,7 +254,7 @@ impl NewFile {
                     unsafe { libc::pwrite64(file, start.wrapping_add(done).cast(), length - done, place) };
                 usize::try_from(written).map_err(|_| errno())
             };
-            match unsignalled(write) {
+            match without_write_signals(write) {
                 Ok(0) => return Err(libc::ENOSPC),
                 Ok(written) => done += written,
                 Err(libc::EINTR) => (),
@@ -318,7 +319,7 @@ static CHAINED: ChainedHandler = ChainedHandler::new(libc::SIGBUS, handle);
 
 /// A range of memory that is a file's. Entries live for ever, and are used again.
 #[derive(Debug, Default)]
-struct Guarded {
+struct SigbusGuard {
     is_taken: AtomicBool,
     start: AtomicUsize,
     first: AtomicUsize,
@@ -326,15 +327,15 @@ struct Guarded {
     /// Bytes of all; 0 if there is no range.
     all: AtomicUsize,
     is_cut_off: AtomicBool,
-    next: AtomicPtr<Guarded>,
+    next: AtomicPtr<SigbusGuard>,
 }
 
 /// All entries, newest first.
-static ALL: AtomicPtr<Guarded> = AtomicPtr::new(ptr::null_mut());
+static ALL: AtomicPtr<SigbusGuard> = AtomicPtr::new(ptr::null_mut());
 
-fn all() -> impl Iterator<Item = &'static Guarded> {
+fn all() -> impl Iterator<Item = &'static SigbusGuard> {
     // SAFETY: null, or an entry, which lives for ever.
-    let at = |entry: &AtomicPtr<Guarded>| unsafe { entry.load(Ordering::Acquire).as_ref() };
+    let at = |entry: &AtomicPtr<SigbusGuard>| unsafe { entry.load(Ordering::Acquire).as_ref() };
     std::iter::successors(at(&ALL), move |entry| at(&entry.next))
 }
 
@@ -342,7 +343,7 @@ fn all() -> impl Iterator<Item = &'static Guarded> {
 ///
 /// # Errors
 /// The system's.
-fn reserve() -> io::Result<&'static Guarded> {
+fn reserve() -> io::Result<&'static SigbusGuard> {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     // Once: a handler on top of this one may pass signals on to it, and would get them back.
     if !IS_INSTALLED.load(Ordering::Acquire) {
@@ -352,7 +353,8 @@ fn reserve() -> io::Result<&'static Guarded> {
     if let Some(free) = all().find(|entry| !entry.is_taken.swap(true, Ordering::AcqRel)) {
         return Ok(free);
     }
-    let new: &'static Guarded = Box::leak(Box::new(Guarded { is_taken: true.into(), ..Guarded::default() }));
+    let new: &'static SigbusGuard =
+        Box::leak(Box::new(SigbusGuard { is_taken: true.into(), ..SigbusGuard::default() }));
     let mut first = ALL.load(Ordering::Acquire);
     loop {
         new.next.store(first, Ordering::Relaxed);
@@ -364,10 +366,10 @@ fn reserve() -> io::Result<&'static Guarded> {
     }
 }
 
-impl Guarded {
+impl SigbusGuard {
     /// Guards this memory from now on.
-    fn guard(&self, start: usize, parts: Parts) {
-        self.forget();
+    fn begin(&self, start: usize, parts: PartSizes) {
+        self.reset();
         self.start.store(start, Ordering::Relaxed);
         self.first.store(parts.first, Ordering::Relaxed);
         self.other.store(parts.other, Ordering::Relaxed);
@@ -375,13 +377,13 @@ impl Guarded {
     }
 
     /// Gives the entry back. The memory is still mapped, and no thread uses it.
-    fn give_back(&self) {
+    fn release(&self) {
         self.all.store(0, Ordering::Release);
         self.is_taken.store(false, Ordering::Release);
     }
 
     /// Forgets that a file was cut off, where another one takes its place.
-    fn forget(&self) {
+    fn reset(&self) {
         self.is_cut_off.store(false, Ordering::Relaxed);
     }
 
@@ -428,13 +430,13 @@ mod tests {
 
     #[test]
     fn an_address_belongs_to_a_part() {
-        let entry = Guarded::default();
+        let entry = SigbusGuard::default();
         assert_eq!(entry.part(0), None);
-        entry.guard(100, Parts { first: 10, other: 20, all: 50 });
+        entry.begin(100, PartSizes { first: 10, other: 20, all: 50 });
         let parts = [99, 100, 109, 110, 129, 130, 149, 150].map(|address| entry.part(address));
         let (front, one, two) = (Some((100, 10)), Some((110, 20)), Some((130, 20)));
         assert_eq!(parts, [None, front, front, one, one, two, two, None]);
-        entry.give_back();
+        entry.release();
         assert_eq!(entry.part(100), None);
     }
 }

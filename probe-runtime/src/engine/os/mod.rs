@@ -1,4 +1,4 @@
-//! The operating system's services, one folder a system, each with the same contract:
+//! The operating system's services, with the same contract on each system:
 //!
 //! - `memory::{zeroed, give_back}`: memory for a thread's slot and for the data that consumers keep
 //!   there, mapped lazily;
@@ -8,34 +8,30 @@
 //! - `fork::{install, process}`: hooks around `fork`, and a number that tells a child from its
 //!   parent;
 //! - `kept::Kept`: the state that a thread keeps across a fork;
-//! - `caught::{Signal, Caught, Woken}`: signals for a thread, if the program leaves them to their
-//!   default action; a wait with a limit;
-//! - `exit::install`: a call when the process exits normally;
-//! - `privilege::is_raised`: whether the program has more rights than the user who started it;
-//! - `stderr::{say, write, columns}`: messages at the end of a process;
-//! - `shared::Shared`: numbers that a process shares with its forked children;
-//! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
-//! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
-//! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
-//! - `mapped::{Mapped, NewFile}`: a file as memory, beside private memory that a forked child finds
-//!   empty;
-//! - `turns::{Turns, Turn}`: a right that one thread of a process has at a time;
-//! - `guarded_file::GuardedFile`: a file whose descriptor the program may close; on unix also
-//!   `identity::{Identity, high}`, by which such a descriptor is known again;
-//! - `masked::{Masked, unsignalled, wake_in_time}`: threads without the program's signals, and
-//!   writes that raise none;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
+//! - `signal_catcher::{Signal, SignalCatcher, WakeReason}`: signals for a thread, if the program
+//!   leaves them to their default action; a wait with a limit;
+//! - `signal_mask::{SignalsBlocked, without_write_signals, minimise_timer_slack}`: threads without
+//!   the program's signals, and writes that raise none;
+//! - `process::{at_exit, has_raised_rights, SharedWords, TryLock}`: what concerns the whole
+//!   process;
+//! - `stderr::{print_line, print, columns}`: messages at the end of a process;
+//! - `time`: the system's clocks, and CPU time;
+//! - `guarded_file::{GuardedFile, Identity, high}`: a file or stream whose descriptor the program
+//!   may close, and how such a descriptor is known again;
+//! - `mapped_file::{MappedFile, NewFile}`: a file as memory, beside private memory that a forked
+//!   child finds empty;
 //! - `objects::freeze`: runs a closure while no object is unloaded;
 //! - `heavy_barrier`: when it returns, all threads have passed a full fence and, if code is
 //!   patched, a serialising instruction;
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
-//! - with the feature `profiler`, if code is patched: `interrupted::{Interrupted, may_be_asked}`,
+//! - with the feature `profiler`, if code is patched: `cpu_samples::{CpuSamples, is_unfiltered}`,
 //!   where threads are as their CPU time passes; `objects::Frozen::functions_around`;
 //! - if code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
-//! Nothing here knows about probes. `probe-patch` provides further services, which patching and
-//! preparation also need.
+//! [`fallback`] has each service for the systems that lack it. Nothing here knows about probes.
+//! `probe-patch` provides further services, which patching and preparation also need.
 
 #[cfg(probe_backend = "off")]
 pub(crate) use probe_patch::__runtime::os::generic::{cancel, pin};

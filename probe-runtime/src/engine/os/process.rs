@@ -40,14 +40,14 @@ pub(crate) fn has_raised_rights() -> bool {
 /// Numbers that the process shares with the children that it forks from then on. Zeros at first.
 /// Each process that drops it unmaps its own view.
 #[derive(Debug)]
-pub(crate) struct Shared<const N: usize>(NonNull<[AtomicU32; N]>);
+pub(crate) struct SharedWords<const N: usize>(NonNull<[AtomicU32; N]>);
 
 #[cfg(all(unix, not(miri)))]
 // SAFETY: atomics, at an address that any thread may use.
-unsafe impl<const N: usize> Send for Shared<N> {}
+unsafe impl<const N: usize> Send for SharedWords<N> {}
 
 #[cfg(all(unix, not(miri)))]
-impl<const N: usize> Shared<N> {
+impl<const N: usize> SharedWords<N> {
     /// Returns `None` if the system has no memory for that. Uses no heap.
     pub(crate) fn new() -> Option<Self> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -60,7 +60,7 @@ impl<const N: usize> Shared<N> {
 }
 
 #[cfg(all(unix, not(miri)))]
-impl<const N: usize> Deref for Shared<N> {
+impl<const N: usize> Deref for SharedWords<N> {
     type Target = [AtomicU32; N];
 
     fn deref(&self) -> &Self::Target {
@@ -70,7 +70,7 @@ impl<const N: usize> Deref for Shared<N> {
 }
 
 #[cfg(all(unix, not(miri)))]
-impl<const N: usize> Drop for Shared<N> {
+impl<const N: usize> Drop for SharedWords<N> {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`; no reference is left.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<[AtomicU32; N]>()) };
@@ -80,17 +80,17 @@ impl<const N: usize> Drop for Shared<N> {
 /// A system without forks.
 #[cfg(not(all(unix, not(miri))))]
 #[derive(Debug)]
-pub(crate) struct Shared<const N: usize>([AtomicU32; N]);
+pub(crate) struct SharedWords<const N: usize>([AtomicU32; N]);
 
 #[cfg(not(all(unix, not(miri))))]
-impl<const N: usize> Shared<N> {
+impl<const N: usize> SharedWords<N> {
     pub(crate) fn new() -> Option<Self> {
         None
     }
 }
 
 #[cfg(not(all(unix, not(miri))))]
-impl<const N: usize> std::ops::Deref for Shared<N> {
+impl<const N: usize> std::ops::Deref for SharedWords<N> {
     type Target = [AtomicU32; N];
 
     fn deref(&self) -> &Self::Target {
@@ -98,28 +98,28 @@ impl<const N: usize> std::ops::Deref for Shared<N> {
     }
 }
 
-/// The process whose thread has the turn; 0 if no thread has it. A forked child ignores a turn that
-/// was taken in its parent.
-pub(crate) struct Turns(AtomicU64);
+/// A lock that no thread waits for: the process whose thread has it, or 0. A forked child ignores a
+/// lock that was taken in its parent.
+pub(crate) struct TryLock(AtomicU64);
 
-/// A turn, until it drops.
-pub(crate) struct Turn<'a>(&'a AtomicU64);
+/// Releases the lock when it drops.
+pub(crate) struct TryLockGuard<'a>(&'a AtomicU64);
 
-impl Turns {
+impl TryLock {
     pub(crate) const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Takes the turn, unless a thread of this process has it.
-    pub(crate) fn take(&self) -> Option<Turn<'_>> {
+    /// Takes the lock, unless a thread of this process has it.
+    pub(crate) fn try_lock(&self) -> Option<TryLockGuard<'_>> {
         let (holder, own) = (self.0.load(Ordering::Relaxed), process());
         let taken = || self.0.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Only where it was taken: one that is made and dropped gives back the turn of another.
-        if holder != own && taken() { Some(Turn(&self.0)) } else { None }
+        // Only where it was taken: one that is made and dropped releases the lock of another.
+        if holder != own && taken() { Some(TryLockGuard(&self.0)) } else { None }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TryLockGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
     }
@@ -131,17 +131,17 @@ mod tests {
 
     #[test]
     fn one_at_a_time() {
-        let turns = Turns::new();
-        let turn = turns.take();
-        assert!(turn.is_some() && turns.take().is_none());
-        assert!(turns.take().is_none(), "a refused attempt releases nothing");
-        drop(turn);
-        assert!(turns.take().is_some());
+        let lock = TryLock::new();
+        let guard = lock.try_lock();
+        assert!(guard.is_some() && lock.try_lock().is_none());
+        assert!(lock.try_lock().is_none(), "a refused attempt releases nothing");
+        drop(guard);
+        assert!(lock.try_lock().is_some());
     }
 
     #[test]
-    fn a_forked_child_ignores_its_parents_turn() {
-        let turns = Turns(AtomicU64::new(process() ^ 1));
-        assert!(turns.take().is_some());
+    fn a_forked_child_ignores_its_parents_lock() {
+        let lock = TryLock(AtomicU64::new(process() ^ 1));
+        assert!(lock.try_lock().is_some());
     }
 }

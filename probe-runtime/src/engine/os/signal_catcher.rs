@@ -1,11 +1,11 @@
 //! Catches signals for a thread, by a handler for those that the program leaves to their default
 //! action.
 //!
-//! Life: [`Caught::new`] makes a [`Bell`], once a process ▸ [`Caught::install`] installs the
-//! handler for signals with their default action only ▸ the handler notes the signal and rings ▸
-//! [`Caught::wait`] takes the noted signals, on a thread of its own ▸ [`Caught::end`] performs the
-//! signal's default action ▸ a drop restores the default action of each signal that still has this
-//! handler.
+//! Life: [`SignalCatcher::new`] makes a [`Wakeup`], once a process ▸ [`SignalCatcher::install`]
+//! installs the handler for signals with their default action only ▸ the handler notes the signal
+//! and wakes the thread ▸ [`SignalCatcher::wait`] takes the noted signals, on a thread of its own ▸
+//! [`SignalCatcher::end`] performs the signal's default action ▸ a drop restores the default action
+//! of each signal that still has this handler.
 //!
 //! The handler does not disturb the program:
 //! - A handler that the program installs later replaces this one. If that handler calls this one as
@@ -18,7 +18,7 @@
 //! raise), and keeps `errno`. A thread that blocks a signal, for `sigwait` or a `signalfd`, is not
 //! affected.
 
-// Safety: relies on signal-safety(7), and on bells, which are never freed.
+// Safety: relies on signal-safety(7), and on wakeups, which are never freed.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::cancel::Uncancellable;
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Signal(libc::c_int);
@@ -72,10 +72,10 @@ impl Signal {
     }
 }
 
-/// The bell that the handler rings; null if no thread listens.
-static BELL: AtomicPtr<Bell> = AtomicPtr::new(ptr::null_mut());
+/// The wakeup that the handler uses; null if no thread listens.
+static WAKEUP: AtomicPtr<Wakeup> = AtomicPtr::new(ptr::null_mut());
 /// The signals noted since the last wait, by their numbers, and [`STOP`].
-static NOTED: AtomicU64 = AtomicU64::new(0);
+static PENDING: AtomicU64 = AtomicU64::new(0);
 /// The process of the listening thread.
 static OWNER: AtomicU64 = AtomicU64::new(0);
 /// The signals that end the process, by their numbers.
@@ -85,11 +85,11 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Woken {
+pub(crate) enum WakeReason {
     Stopped,
     TimedOut,
-    /// By [`ask`].
-    Asked,
+    /// By [`request_look`].
+    LookRequested,
     Signal(Signal),
 }
 
@@ -101,44 +101,44 @@ const LOOK: u64 = 1 << 63;
 /// Wakes the listening thread, if there is one, to look for probes. Waits for nothing, takes no
 /// heap, and may be called in handlers.
 #[cfg(probe_discovers)]
-pub(crate) fn ask() {
-    // SAFETY: null, or a bell, which is never freed.
-    let bell = unsafe { BELL.load(Ordering::SeqCst).as_ref() };
+pub(crate) fn request_look() {
+    // SAFETY: null, or a wakeup, which is never freed.
+    let wakeup = unsafe { WAKEUP.load(Ordering::SeqCst).as_ref() };
     let is_owner = OWNER.load(Ordering::Relaxed) == super::fork::process();
-    if let Some(bell) = bell.filter(|_| is_owner) {
+    if let Some(wakeup) = wakeup.filter(|_| is_owner) {
         // Writing is a cancellation point.
         let _whole = Uncancellable::new();
-        if NOTED.fetch_or(LOOK, Ordering::SeqCst) & LOOK == 0 {
-            bell.ring();
+        if PENDING.fetch_or(LOOK, Ordering::SeqCst) & LOOK == 0 {
+            wakeup.wake();
         }
     }
 }
 
-/// Caught signals. A process has at most one.
+/// The thread that takes signals waits by this. A process has at most one.
 #[derive(Debug)]
-pub(crate) struct Caught {
-    bell: &'static Bell,
+pub(crate) struct SignalCatcher {
+    wakeup: &'static Wakeup,
 }
 
-impl Caught {
+impl SignalCatcher {
     /// Catches no signals yet.
     pub(crate) fn new() -> io::Result<Self> {
-        /// The last bell that was made, with the process that made it.
-        static MADE: AtomicPtr<(u64, Bell)> = AtomicPtr::new(ptr::null_mut());
+        /// The last wakeup that was made, with the process that made it.
+        static LAST: AtomicPtr<(u64, Wakeup)> = AtomicPtr::new(ptr::null_mut());
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| super::fork::install(nothing, nothing, forget));
         let process = super::fork::process();
-        // SAFETY: bells are never freed.
-        let made = unsafe { MADE.load(Ordering::Acquire).as_ref() };
-        let bell = match made {
-            Some((owner, bell)) if *owner == process && bell.is_whole() => bell,
+        // SAFETY: wakeups are never freed.
+        let made = unsafe { LAST.load(Ordering::Acquire).as_ref() };
+        let wakeup = match made {
+            Some((owner, wakeup)) if *owner == process && wakeup.is_whole() => wakeup,
             _ => {
-                let made = Box::leak(Box::new((process, Bell::new()?)));
-                MADE.store(made, Ordering::Release);
+                let made = Box::leak(Box::new((process, Wakeup::new()?)));
+                LAST.store(made, Ordering::Release);
                 &made.1
             }
         };
-        Ok(Self { bell })
+        Ok(Self { wakeup })
     }
 
     /// Catches these signals if they have their default action; returns those that don't. The
@@ -147,7 +147,7 @@ impl Caught {
         ENDS.store(ends.iter().fold(0, |all, signal| all | signal.bit()), Ordering::Relaxed);
         IS_ENDING.store(false, Ordering::Relaxed);
         OWNER.store(super::fork::process(), Ordering::Relaxed);
-        BELL.store(ptr::from_ref(self.bell).cast_mut(), Ordering::SeqCst);
+        WAKEUP.store(ptr::from_ref(self.wakeup).cast_mut(), Ordering::SeqCst);
         ends.iter().chain(others).copied().filter(|signal| !catch(*signal)).collect()
     }
 
@@ -156,23 +156,23 @@ impl Caught {
     }
 
     /// Waits for the next signal, until `until` if that is given.
-    pub(crate) fn wait(&self, until: Option<Instant>) -> Woken {
+    pub(crate) fn wait(&self, until: Option<Instant>) -> WakeReason {
         loop {
-            if let Some(woken) = noted() {
+            if let Some(woken) = take_pending() {
                 return woken;
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Woken::TimedOut;
+                return WakeReason::TimedOut;
             }
-            self.bell.sleep(left);
+            self.wakeup.sleep(left);
         }
     }
 
     /// Ends the wait, after all signals that have come.
     pub(crate) fn stop(&self) {
-        NOTED.fetch_or(STOP, Ordering::SeqCst);
-        self.bell.ring();
+        PENDING.fetch_or(STOP, Ordering::SeqCst);
+        self.wakeup.wake();
     }
 
     /// Performs the signal's default action on this thread: the process ends. If the process is the
@@ -200,12 +200,12 @@ impl Caught {
     }
 }
 
-impl Drop for Caught {
+impl Drop for SignalCatcher {
     fn drop(&mut self) {
-        let own = ptr::from_ref(self.bell);
+        let own = ptr::from_ref(self.wakeup);
         // A forked child must not drop its parent's handlers.
         if OWNER.load(Ordering::Relaxed) != super::fork::process()
-            || !ptr::eq(BELL.load(Ordering::Relaxed), own)
+            || !ptr::eq(WAKEUP.load(Ordering::Relaxed), own)
         {
             return;
         }
@@ -213,11 +213,11 @@ impl Drop for Caught {
             .iter()
             .filter(|(_, number)| is_ours(*number))
             .for_each(|(_, number)| set(*number, libc::SIG_DFL));
-        BELL.store(ptr::null_mut(), Ordering::SeqCst);
+        WAKEUP.store(ptr::null_mut(), Ordering::SeqCst);
         // Signals since the last wait are not lost. They go to the process, since this thread may
         // block them.
-        while let Some(woken) = noted() {
-            if let Woken::Signal(signal) = woken
+        while let Some(woken) = take_pending() {
+            if let WakeReason::Signal(signal) = woken
                 && Self::ends(signal)
             {
                 // SAFETY: no pointers.
@@ -229,18 +229,18 @@ impl Drop for Caught {
 
 /// Takes one noted signal. A signal that does not end the process goes before one that does, and
 /// either goes before [`STOP`].
-fn noted() -> Option<Woken> {
-    let noted = NOTED.load(Ordering::SeqCst);
+fn take_pending() -> Option<WakeReason> {
+    let noted = PENDING.load(Ordering::SeqCst);
     let ends = ENDS.load(Ordering::Relaxed);
     let next = [noted & !ends & !STOP, noted & ends, noted].into_iter().find(|some| *some != 0)?;
     let bit = next & next.wrapping_neg();
     // No other thread takes signals, except in a handler that no longer finds a listener.
-    let is_taken = NOTED.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+    let is_taken = PENDING.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
     let number = || libc::c_int::try_from(bit.trailing_zeros()).unwrap_or_default();
     is_taken.then(|| match bit {
-        STOP => Woken::Stopped,
-        LOOK => Woken::Asked,
-        _ => Woken::Signal(Signal(number())),
+        STOP => WakeReason::Stopped,
+        LOOK => WakeReason::LookRequested,
+        _ => WakeReason::Signal(Signal(number())),
     })
 }
 
@@ -248,8 +248,8 @@ extern "C" fn nothing() {}
 
 /// Forgets the listener, in a forked child.
 extern "C" fn forget() {
-    BELL.store(ptr::null_mut(), Ordering::SeqCst);
-    NOTED.store(0, Ordering::SeqCst);
+    WAKEUP.store(ptr::null_mut(), Ordering::SeqCst);
+    PENDING.store(0, Ordering::SeqCst);
 }
 
 fn handler() -> libc::sighandler_t {
@@ -296,7 +296,7 @@ extern "C" fn handle(signal: libc::c_int) {
     // SAFETY: the thread's own errno.
     let errno = unsafe { *errno_place() };
     match action(signal) {
-        Some(current) if current == handler() => tell(signal),
+        Some(current) if current == handler() => handle_ours(signal),
         // The default action was restored after the kernel had called this handler.
         // SAFETY: no pointers; it takes effect when the handler returns, since the signal is
         // blocked in it.
@@ -308,9 +308,9 @@ extern "C" fn handle(signal: libc::c_int) {
     unsafe { *errno_place() = errno };
 }
 
-fn tell(signal: libc::c_int) {
+fn handle_ours(signal: libc::c_int) {
     let signal = Signal(signal);
-    let is_end = Caught::ends(signal);
+    let is_end = SignalCatcher::ends(signal);
     let is_owner = OWNER.load(Ordering::Relaxed) == super::fork::process();
     // Writing is a cancellation point, and a handler must not unwind.
     let _whole = Uncancellable::new();
@@ -324,20 +324,20 @@ fn tell(signal: libc::c_int) {
     }
 }
 
-/// Notes a signal and rings; returns whether the listener takes the signal. If the listener stops
-/// meanwhile, either it takes the noted signal or this function takes it back.
+/// Notes a signal and wakes the listener; returns whether the listener takes the signal. If the
+/// listener stops meanwhile, either it takes the noted signal or this function takes it back.
 fn note(signal: Signal) -> bool {
-    if BELL.load(Ordering::SeqCst).is_null() {
+    if WAKEUP.load(Ordering::SeqCst).is_null() {
         return false;
     }
-    NOTED.fetch_or(signal.bit(), Ordering::SeqCst);
-    // SAFETY: bells are never freed.
-    match unsafe { BELL.load(Ordering::SeqCst).as_ref() } {
-        Some(bell) => {
-            bell.ring();
+    PENDING.fetch_or(signal.bit(), Ordering::SeqCst);
+    // SAFETY: wakeups are never freed.
+    match unsafe { WAKEUP.load(Ordering::SeqCst).as_ref() } {
+        Some(wakeup) => {
+            wakeup.wake();
             true
         }
-        None => NOTED.fetch_and(!signal.bit(), Ordering::SeqCst) & signal.bit() == 0,
+        None => PENDING.fetch_and(!signal.bit(), Ordering::SeqCst) & signal.bit() == 0,
     }
 }
 
@@ -394,15 +394,23 @@ mod tests {
         unsafe { libc::alarm(60) };
         // A shell's background job ignores the signal, and so do its children.
         set(INT.0, libc::SIG_DFL);
-        let caught = Caught::new().unwrap();
+        let caught = SignalCatcher::new().unwrap();
         assert_eq!(caught.install(&[INT], &[USR1]), []);
         match asked.as_str() {
             "in turn" => {
                 [INT, USR1, USR1].into_iter().for_each(raise);
                 caught.stop();
                 let woken = [(); 4].map(|()| caught.wait(Some(Instant::now())));
-                assert_eq!(woken, [Woken::Signal(USR1), Woken::Signal(INT), Woken::Stopped, Woken::TimedOut]);
-                Caught::end(INT);
+                assert_eq!(
+                    woken,
+                    [
+                        WakeReason::Signal(USR1),
+                        WakeReason::Signal(INT),
+                        WakeReason::Stopped,
+                        WakeReason::TimedOut
+                    ]
+                );
+                SignalCatcher::end(INT);
             }
             "left" => {
                 raise(INT);
@@ -413,7 +421,7 @@ mod tests {
             "nobody listens" => {
                 drop(caught);
                 set(INT.0, handler());
-                assert!(!note(INT) && noted().is_none());
+                assert!(!note(INT) && take_pending().is_none());
                 raise(INT);
             }
             other => panic!("{other}"),

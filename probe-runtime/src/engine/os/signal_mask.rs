@@ -12,19 +12,19 @@ use std::ptr;
 
 /// Signals that the kernel raises for the thread's own faults. If they were blocked, they would end
 /// the process.
-const OWN: [libc::c_int; 6] =
+const FAULTS: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
 
 /// A guard. While it lives, this thread takes only signals for its own faults, and so do threads
 /// that it starts, for their whole lives. The C library's internal signals, by which it reaches all
 /// threads, stay unblocked.
-pub(crate) struct Masked {
+pub(crate) struct SignalsBlocked {
     before: Option<libc::sigset_t>,
     // The signal mask belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
-impl Masked {
+impl SignalsBlocked {
     pub(crate) fn new() -> Self {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -32,7 +32,7 @@ impl Masked {
         // succeeds, it has written `before`.
         let before = unsafe {
             libc::sigfillset(all.as_mut_ptr());
-            for signal in OWN {
+            for signal in FAULTS {
                 libc::sigdelset(all.as_mut_ptr(), signal);
             }
             let is_set = libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()) == 0;
@@ -42,7 +42,7 @@ impl Masked {
     }
 }
 
-impl Drop for Masked {
+impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // SAFETY: a set that the C library made.
@@ -54,7 +54,7 @@ impl Drop for Masked {
 /// Signals that the kernel raises for a thread that writes, and the errors that come with them:
 /// beyond the limit on the length of files, and to a pipe that nobody reads. By default both end
 /// the process.
-const OF_WRITES: [(libc::c_int, i32); 2] = [(libc::SIGXFSZ, libc::EFBIG), (libc::SIGPIPE, libc::EPIPE)];
+const WRITE_SIGNALS: [(libc::c_int, i32); 2] = [(libc::SIGXFSZ, libc::EFBIG), (libc::SIGPIPE, libc::EPIPE)];
 
 /// The error of a call that writes.
 pub(crate) trait Errno {
@@ -82,7 +82,7 @@ impl Errno for io::Error {
 /// pending before stays, and so does one that anybody else sends meanwhile: a thread takes its own
 /// signals before those of the process. (Looking at `RLIMIT_FSIZE` first would not do: another
 /// process may change it in between, and each kind of file has limits of its own.)
-pub(crate) fn unsignalled<T, E: Errno>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn without_write_signals<T, E: Errno>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let pending = || {
         let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
@@ -96,7 +96,7 @@ pub(crate) fn unsignalled<T, E: Errno>(write: impl FnOnce() -> Result<T, E>) -> 
     // has written `before`.
     let before = unsafe {
         libc::sigemptyset(blocked.as_mut_ptr());
-        for (signal, _) in OF_WRITES {
+        for (signal, _) in WRITE_SIGNALS {
             libc::sigaddset(blocked.as_mut_ptr(), signal);
         }
         let is_set = libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
@@ -104,11 +104,11 @@ pub(crate) fn unsignalled<T, E: Errno>(write: impl FnOnce() -> Result<T, E>) -> 
     };
     let Some(before) = before else { return write() };
     // Only a signal that was blocked can be pending.
-    let was_blocked = OF_WRITES.iter().any(|(signal, _)| has(&before, *signal));
+    let was_blocked = WRITE_SIGNALS.iter().any(|(signal, _)| has(&before, *signal));
     let earlier = if was_blocked { pending() } else { None };
     let result = write();
     let error = result.as_ref().err().and_then(Errno::errno);
-    let raised = OF_WRITES.into_iter().find(|(_, errno)| error == Some(*errno));
+    let raised = WRITE_SIGNALS.into_iter().find(|(_, errno)| error == Some(*errno));
     if let Some((signal, _)) = raised
         && pending().is_some_and(|now| has(&now, signal))
         && !earlier.is_some_and(|earlier| has(&earlier, signal))
@@ -148,7 +148,7 @@ unsafe fn take(set: *const libc::sigset_t) {
 /// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
 /// wake several threads at once (prctl(2), `PR_SET_TIMERSLACK`).
 #[cfg(any(feature = "profiler", feature = "trace"))]
-pub(crate) fn wake_in_time() {
+pub(crate) fn minimise_timer_slack() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: no pointers. If it fails, sleeps last longer.
     unsafe {
@@ -163,14 +163,14 @@ const SET: usize = 8;
 /// A guard. While it lives, no signal handler runs on this thread, so none forks there or leaves by
 /// `siglongjmp`. Costs two system calls, 0.2 µs, which no environment denies.
 #[cfg(probe_discovers)]
-pub(crate) struct Blocked {
+pub(crate) struct AllSignalsBlocked {
     before: u64,
     // The signal mask belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
 #[cfg(probe_discovers)]
-impl Blocked {
+impl AllSignalsBlocked {
     pub(crate) fn new() -> Self {
         let (all, mut before) = (u64::MAX, 0);
         // Calls the kernel directly: the C library leaves out the signals that it uses itself, and
@@ -184,7 +184,7 @@ impl Blocked {
 }
 
 #[cfg(probe_discovers)]
-impl Drop for Blocked {
+impl Drop for AllSignalsBlocked {
     fn drop(&mut self) {
         let none = ptr::null_mut::<u64>();
         // SAFETY: as above.
@@ -216,7 +216,7 @@ mod tests {
         let played = std::thread::spawn(|| {
             let (from, mut to) = io::pipe().unwrap();
             drop(from);
-            let mut writes = || unsignalled(|| to.write(b"x")).unwrap_err().kind();
+            let mut writes = || without_write_signals(|| to.write(b"x")).unwrap_err().kind();
             // SAFETY: a set, this thread's mask, and a signal for this thread.
             unsafe {
                 let mut set = mem::zeroed();
@@ -240,7 +240,7 @@ mod tests {
                 libc::sigaddset(&raw mut set, libc::SIGPIPE);
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
                 for error in [Ok(1), Err(libc::EAGAIN), Err(libc::EFBIG)] {
-                    let result = unsignalled(|| {
+                    let result = without_write_signals(|| {
                         libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
                         error
                     });

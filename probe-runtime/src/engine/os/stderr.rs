@@ -8,16 +8,16 @@
 
 use std::io::Write;
 
-use super::signal_mask::unsignalled;
+use super::signal_mask::without_write_signals;
 
 /// Writes a line, as far as the system accepts it. Output that other threads write at the same time
 /// may come in between.
-pub(crate) fn say(line: &str) {
-    write(format!("{line}\n").as_bytes());
+pub(crate) fn print_line(line: &str) {
+    print(format!("{line}\n").as_bytes());
 }
 
-/// Writes all of `text`, as [`say`] does.
-pub(crate) fn write(text: &[u8]) {
+/// Writes all of `text`, as [`print_line`] does.
+pub(crate) fn print(text: &[u8]) {
     #[cfg(all(unix, not(miri)))]
     // SAFETY: this `File` is never closed, and is only written to, as in the standard library.
     let mut stderr = std::mem::ManuallyDrop::new(unsafe {
@@ -26,7 +26,7 @@ pub(crate) fn write(text: &[u8]) {
     #[cfg(not(all(unix, not(miri))))]
     let mut stderr = std::io::stderr();
     // If stderr is closed, or a file that gets no longer, there is no other place to write to.
-    let _ = unsignalled(|| stderr.write_all(text));
+    let _ = without_write_signals(|| stderr.write_all(text));
 }
 
 /// The columns of a terminal that does not know its width.

@@ -2,10 +2,10 @@
 //!
 //! A program may close all its descriptors, to become a daemon, and then open other files under the
 //! same numbers. So each use first checks whether a number still refers to this pipe. If it does
-//! not, the bell reads and writes nothing from then on, and a sleeping thread wakes every 20 ms.
+//! not, the wakeup reads and writes nothing from then on, and a sleeping thread wakes every 20 ms.
 //!
 //! Limit: the check is one system call before the use. If the program closes the pipe's number and
-//! opens a file in between, the bell does not notice.
+//! opens a file in between, the wakeup does not notice.
 
 // Safety: relies on checking the identity of a descriptor before each use.
 #![expect(unsafe_code, reason = "see above")]
@@ -18,11 +18,11 @@ use std::time::Duration;
 use super::guarded_file::Identity;
 
 /// The time between looks of a sleeping thread if poll(2) does not wait for the pipe.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A pipe. It is never closed here, since a handler may be about to write to it.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct Wakeup {
     from: End,
     to: End,
     /// Whether the program has closed it.
@@ -51,7 +51,7 @@ impl End {
     }
 }
 
-impl Bell {
+impl Wakeup {
     pub(super) fn new() -> io::Result<Self> {
         let (from, to) = io::pipe()?;
         let (from, to) = (End::new(from.into_raw_fd())?, End::new(to.into_raw_fd())?);
@@ -64,11 +64,11 @@ impl Bell {
     }
 
     /// Wakes the sleeping thread. Async-signal-safe; changes errno.
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         // The kernel would raise a signal for a pipe that has no reader.
         if !self.is_lost.load(Ordering::Relaxed) && self.to.is_there() {
             // SAFETY: one byte. A pipe without room has enough bytes to wake the reader.
-            unsafe { libc::write(self.to.descriptor, (&raw const RING).cast(), 1) };
+            unsafe { libc::write(self.to.descriptor, (&raw const WAKE).cast(), 1) };
         }
     }
 
@@ -95,7 +95,7 @@ impl Bell {
     }
 }
 
-static RING: u8 = 1;
+static WAKE: u8 = 1;
 
 fn milliseconds(duration: Duration) -> libc::c_int {
     // Rounded up, so that a wait never ends early.
@@ -103,7 +103,7 @@ fn milliseconds(duration: Duration) -> libc::c_int {
 }
 
 fn nap(limit: Option<Duration>) {
-    std::thread::sleep(limit.unwrap_or(BETWEEN_LOOKS).min(BETWEEN_LOOKS));
+    std::thread::sleep(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL));
 }
 
 #[cfg(test)]
@@ -116,35 +116,35 @@ mod tests {
 
     #[test]
     fn it_wakes_whoever_sleeps() {
-        let bell = Bell::new().unwrap();
-        (0..100_000).for_each(|_| bell.ring());
+        let wakeup = Wakeup::new().unwrap();
+        (0..100_000).for_each(|_| wakeup.wake());
         let start = Instant::now();
-        bell.sleep(Some(Duration::from_secs(3600)));
+        wakeup.sleep(Some(Duration::from_secs(3600)));
         assert!(start.elapsed() < Duration::from_secs(3600));
-        assert!(bell.is_whole());
+        assert!(wakeup.is_whole());
     }
 
     #[test]
     fn what_has_its_number_is_left_alone() {
-        let bell = Bell::new().unwrap();
+        let wakeup = Wakeup::new().unwrap();
         let (mut from, mut to) = io::pipe().unwrap();
         to.write_all(b"theirs").unwrap();
-        // SAFETY: the bell's own descriptors, which only this test knows.
+        // SAFETY: the wakeup's own descriptors, which only this test knows.
         unsafe {
-            assert_eq!(libc::dup2(from.as_raw_fd(), bell.from.descriptor), bell.from.descriptor);
-            assert_eq!(libc::dup2(to.as_raw_fd(), bell.to.descriptor), bell.to.descriptor);
+            assert_eq!(libc::dup2(from.as_raw_fd(), wakeup.from.descriptor), wakeup.from.descriptor);
+            assert_eq!(libc::dup2(to.as_raw_fd(), wakeup.to.descriptor), wakeup.to.descriptor);
         }
-        bell.ring();
-        bell.sleep(None);
-        bell.ring();
-        assert!(!bell.is_whole());
+        wakeup.wake();
+        wakeup.sleep(None);
+        wakeup.wake();
+        assert!(!wakeup.is_whole());
         // SAFETY: as above.
-        unsafe { libc::close(bell.to.descriptor) };
+        unsafe { libc::close(wakeup.to.descriptor) };
         drop(to);
         let mut all = String::new();
         from.read_to_string(&mut all).unwrap();
         assert_eq!(all, "theirs");
-        bell.ring();
-        bell.sleep(None);
+        wakeup.wake();
+        wakeup.sleep(None);
     }
 }

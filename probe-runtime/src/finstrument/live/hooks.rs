@@ -34,8 +34,8 @@ use super::{
 };
 use crate::engine::control;
 use crate::engine::dispatch::{ReadGuard, dispatch};
-use crate::engine::os::signal_catcher::ask;
-use crate::engine::os::signal_mask::Blocked;
+use crate::engine::os::signal_catcher::request_look;
+use crate::engine::os::signal_mask::AllSignalsBlocked;
 use crate::engine::os::thread::{errno, set_errno};
 use probe_core::abi::Kind;
 
@@ -165,7 +165,7 @@ fn settle(
         let may_patch = may_ask() && control::is_ready() && policy::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
-                let _whole = Blocked::new();
+                let _whole = AllSignalsBlocked::new();
                 if discovery.begin_change() {
                     first_hit::patch_now(discovery, call);
                     discovery.end_change();
@@ -180,7 +180,7 @@ fn settle(
         pending::note(discovery);
     } else if !is_wanted && discovery.is_switched() && policy::may_write() {
         // This thread was late, or the object was loaded anew.
-        let _whole = Blocked::new();
+        let _whole = AllSignalsBlocked::new();
         if discovery.switch().is_some_and(|switch| split_calls::settle_now(discovery, switch).is_err()) {
             pending::note(discovery);
         }
@@ -255,7 +255,7 @@ fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
     }
     let owner = owner_of(returns, hit, hook);
     let found = {
-        let _whole = may_ask().then(Blocked::new);
+        let _whole = may_ask().then(AllSignalsBlocked::new);
         provider::register();
         let by = if may_ask() { FoundBy::Hit } else { FoundBy::QuietHit };
         // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
@@ -267,7 +267,7 @@ fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
     let mut is_wanted = settle(known, returns, || call);
     if is_new {
         if may_ask() {
-            ask();
+            request_look();
         }
         callback::tell(inside, discovery);
         // The callback may have attached a consumer, which gets this hit, too.

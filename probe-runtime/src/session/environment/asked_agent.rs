@@ -3,7 +3,7 @@
 use std::env;
 
 use super::malformed;
-use super::piece::say;
+use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
 use probe_lang::syntax::ParseError;
@@ -18,7 +18,7 @@ pub(super) fn start_if_asked() -> Result<(), Error> {
         return Ok(());
     }
     if os::process::has_raised_rights() {
-        say(&format!(
+        print_line(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); no \
              other process may ask it"
         ));
@@ -42,13 +42,13 @@ fn is_asked(value: &str) -> Result<bool, Error> {
 #[cfg(feature = "agent")]
 fn start() {
     if let Err(error) = crate::session::agent::start() {
-        say(&format!("{VARIABLE}: {error}"));
+        print_line(&format!("{VARIABLE}: {error}"));
     }
 }
 
 #[cfg(not(feature = "agent"))]
 fn start() {
-    say(&format!(
+    print_line(&format!(
         "{VARIABLE}: this program was built without the feature `agent`: cargo add probe-runtime --features agent"
     ));
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::piece::say;
+use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
 #[cfg(probe_agent)]
@@ -32,7 +32,7 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
         return Ok(AskedRules::default());
     }
     if os::process::has_raised_rights() {
-        say(&format!(
+        print_line(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              follows no rules that its environment names"
         ));
@@ -40,7 +40,7 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
     }
     #[cfg(not(probe_agent))]
     {
-        say(&absent());
+        print_line(&absent());
         Ok(AskedRules::default())
     }
     #[cfg(probe_agent)]
@@ -50,7 +50,7 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
         let rules = match read(path) {
             Ok(text) => Some((crate::session::agent::read_rules(&name, &text)?, name)),
             Err(problem) => {
-                say(&format!("{VARIABLE}: {name} can't be read: {problem}; there are no rules"));
+                print_line(&format!("{VARIABLE}: {name} can't be read: {problem}; there are no rules"));
                 None
             }
         };
@@ -69,7 +69,7 @@ impl AskedRules {
         let named = |name: String| name.replace("%p", &std::process::id().to_string()).into();
         let log = log.map(|it| it.into_string().map_or_else(PathBuf::from, named));
         if let Err(error) = crate::session::agent::follow(engine, file, log.as_deref()) {
-            say(&format!("{VARIABLE}: {error}"));
+            print_line(&format!("{VARIABLE}: {error}"));
         }
     }
 

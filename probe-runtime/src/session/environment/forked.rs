@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::piece::say;
-use crate::engine::os::process::Shared;
+use super::piece::print_line;
+use crate::engine::os::process::SharedWords;
 
 /// The numbers that a process shares with its children.
-struct Family(Shared<3>);
+struct Family(SharedWords<3>);
 
 impl Family {
     fn begun(&self) -> &AtomicU32 {
@@ -46,7 +46,7 @@ fn locked(family: &'static Mutex<Option<Family>>) -> MutexGuard<'static, Option<
 pub(super) fn before() {
     let mut children = locked(&CHILDREN);
     if children.is_none() {
-        *children = Shared::new().map(Family);
+        *children = SharedWords::new().map(Family);
     }
     if let Some(family) = &*children {
         family.begun().fetch_add(1, Ordering::Relaxed);
@@ -70,11 +70,11 @@ pub(super) fn end() {
     if let Some(family) = locked(&CHILDREN).take() {
         match silent(&family) {
             0 => (),
-            1 => say(
+            1 => print_line(
                 "PROBES: 1 forked process has not reported so far; if it ends by `_exit`, `exec` or a signal, \
                       its hits are in no report",
             ),
-            more => say(&format!(
+            more => print_line(&format!(
                 "PROBES: {more} forked processes have not reported so far; if one ends by `_exit`, `exec` or a \
                  signal, its hits are in no report"
             )),

@@ -26,7 +26,7 @@ use std::process;
 use destination::{Destination, ProgramRun};
 use listing::ProbeListing;
 use output::Ticket;
-use piece::say;
+use piece::print_line;
 use rendering::{AttachedConsumer, Columns, Output};
 use watch::Watching;
 use when::When;
@@ -218,18 +218,18 @@ fn attach_asked() -> Result<EnvGuard, Error> {
         return Ok(EnvGuard::default());
     }
     if os::process::has_raised_rights() {
-        say(&format!(
+        print_line(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              attaches nothing that its environment names"
         ));
         return Ok(EnvGuard::default());
     }
     if value.to_str().is_some_and(|value| value.trim() == help::ASKED) {
-        say(help::text().trim_end());
+        print_line(help::text().trim_end());
         return Ok(EnvGuard::default());
     }
     if cfg!(probe_backend = "off") {
-        say(&format!("{VARIABLE}: this program was built without probes; nothing is attached"));
+        print_line(&format!("{VARIABLE}: this program was built without probes; nothing is attached"));
         return Ok(EnvGuard::default());
     }
     let value = value.to_string_lossy();
@@ -271,7 +271,7 @@ fn attach_asked() -> Result<EnvGuard, Error> {
 fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, Triggers) {
     let mut failed = |request: &dyn Display, error: Error| {
         let request = request.to_string();
-        say(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
+        print_line(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
         Ok(())
     };
     let Ok(attached) = asked.attach(reports, &|report| Writes::Beside(report), &mut failed) else {
@@ -282,7 +282,7 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
         say_unmatched(&it.unmatched);
         if !it.has_probes {
             let request = asked.requests[at].to_string();
-            say(&format!(
+            print_line(&format!(
                 "{VARIABLE}: `{}` is attached to no probe yet; those that appear later join",
                 shortened(&request)
             ));
@@ -296,7 +296,7 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
 }
 
 fn say_unmatched(terms: &[UnmatchedTerm]) {
-    unmatched_lines(terms).for_each(|line| say(&format!("{VARIABLE}: {line}")));
+    unmatched_lines(terms).for_each(|line| print_line(&format!("{VARIABLE}: {line}")));
 }
 
 /// Keeps the consumers of [`init_from_env`] attached; reports when it drops.
@@ -355,13 +355,13 @@ fn list(listed: ProbeListing<'_>, run: &ProgramRun, destination: &Destination) {
         ProbeListing::All => probes(),
         ProbeListing::Selected(selector) => match select(selector) {
             Ok(set) => set.probes(),
-            Err(error) => return say(&format!("{VARIABLE}: {error}")),
+            Err(error) => return print_line(&format!("{VARIABLE}: {error}")),
         },
     };
     match destination {
         Destination::Stderr => {
             let columns = Columns::read().of_stderr();
-            say(listing::listing(probes, Format::Text, columns).trim_end());
+            print_line(listing::listing(probes, Format::Text, columns).trim_end());
         }
         Destination::Files(pattern) => {
             let paths = pattern.paths(run, &[(1, listing::NAME)]);

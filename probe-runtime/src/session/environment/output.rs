@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use super::forked;
-use super::piece::{Piece, say};
+use super::piece::{Piece, print_line};
 use super::rendering::{AttachedConsumer, Output};
 use crate::engine::control::prepare;
 use crate::engine::os;
@@ -93,8 +93,10 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
         if !os::process::at_exit(at_exit) {
-            say("PROBES: the system has no room for a call at the program's exit (atexit); reports come \
-                 when the guard drops, but not when the program exits before that");
+            print_line(
+                "PROBES: the system has no room for a call at the program's exit (atexit); reports come \
+                 when the guard drops, but not when the program exits before that",
+            );
         }
     });
     let own = output.replaced();

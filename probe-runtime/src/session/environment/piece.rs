@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-pub(super) use crate::engine::os::stderr::say;
+pub(super) use crate::engine::os::stderr::print_line;
 use crate::report::{Staged, file};
 
 /// A part of a report that is ready to be written.
@@ -19,12 +19,12 @@ impl Piece {
     /// Writes it, or says why it can't.
     pub(super) fn write(self) {
         match self {
-            Self::Said(text) => say(&text),
+            Self::Said(text) => print_line(&text),
             Self::File(path, content) => write(&path, &content),
             Self::Staged(staged) => {
                 let path = staged.path.clone();
                 if let Err(error) = staged.finish() {
-                    say(&format!("PROBES_OUT: {} can't be written: {error}", path.display()));
+                    print_line(&format!("PROBES_OUT: {} can't be written: {error}", path.display()));
                 }
             }
         }
@@ -34,7 +34,7 @@ impl Piece {
 /// Writes a file. If that fails, writes the reason and the content to stderr.
 pub(super) fn write(path: &Path, content: &str) {
     if let Err(error) = file::write(path, content) {
-        say(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
-        say(content.trim_end_matches('\n'));
+        print_line(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
+        print_line(content.trim_end_matches('\n'));
     }
 }

@@ -13,7 +13,7 @@
 //! program ends by the signal.
 //!
 //! Several threads may make and drop guards at the same time. They start and end this thread in
-//! [`Turn`]s: two such threads would read each other's pipe. A turn is taken before the lock on the
+//! a [`TryLock`]: two such threads would read each other's pipe. It is taken before the lock on the
 //! outputs, which the thread needs before it can end.
 
 use std::io;
@@ -22,15 +22,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::output::{end_triggers, outputs, report_all, report_and_end};
-use super::piece::say;
+use super::piece::print_line;
 use super::when::{ON, When};
 use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
 use crate::engine::os::fork::process;
-use crate::engine::os::process::{Turn, Turns};
+use crate::engine::os::process::{TryLock, TryLockGuard};
 #[cfg(probe_discovers)]
-use crate::engine::os::signal_catcher::ask;
-use crate::engine::os::signal_catcher::{Caught, Woken};
-use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::signal_catcher::request_look;
+use crate::engine::os::signal_catcher::{SignalCatcher, WakeReason};
+use crate::engine::os::signal_mask::SignalsBlocked;
 
 /// The thread's name.
 const NAME: &str = "probe-reports";
@@ -47,10 +47,10 @@ impl Drop for Watching {
 }
 
 /// Waits for the turn to start or end the thread.
-fn take_turn() -> Turn<'static> {
-    static TURNS: Turns = Turns::new();
+fn take_turn() -> TryLockGuard<'static> {
+    static LOCK: TryLock = TryLock::new();
     loop {
-        if let Some(turn) = TURNS.take() {
+        if let Some(turn) = LOCK.try_lock() {
             return turn;
         }
         // The thread that has the turn may be waiting for a report to be written.
@@ -66,7 +66,7 @@ const AFTER_LOOK: Duration = Duration::from_millis(50);
 /// The running thread. It ends when the last guard drops.
 #[derive(Debug)]
 struct Watch {
-    caught: Arc<Caught>,
+    caught: Arc<SignalCatcher>,
     thread: Option<JoinHandle<()>>,
     /// The process whose thread it is.
     process: u64,
@@ -94,7 +94,7 @@ pub(super) fn start(when: &When) -> Option<Watching> {
             Some(Watching(Some(watch)))
         }
         Err(error) => {
-            say(&format!(
+            print_line(&format!(
                 "PROBES: there are no reports at signals, nor at intervals: their thread can't be started: {error}"
             ));
             None
@@ -103,11 +103,11 @@ pub(super) fn start(when: &When) -> Option<Watching> {
 }
 
 fn watch(when: &When) -> io::Result<Watch> {
-    let caught = Arc::new(Caught::new()?);
+    let caught = Arc::new(SignalCatcher::new()?);
     let thread = {
         let (caught, every) = (Arc::clone(&caught), when.every);
         // Only the program's own threads may run its signal handlers.
-        let _masked = Masked::new();
+        let _masked = SignalsBlocked::new();
         // Before the thread runs: the program may go on first.
         let looking = Looking::begin();
         thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every, looking))?
@@ -115,34 +115,37 @@ fn watch(when: &When) -> io::Result<Watch> {
     let handled = caught.install(&when.ends, &when.on);
     // Functions may have been discovered before there was anybody to tell.
     #[cfg(probe_discovers)]
-    ask();
+    request_look();
     for signal in when.on.iter().filter(|signal| handled.contains(signal)) {
-        say(&format!("{ON}: this program handles or ignores {}; it asks for no report", signal.name()));
+        print_line(&format!(
+            "{ON}: this program handles or ignores {}; it asks for no report",
+            signal.name()
+        ));
     }
     Ok(Watch { caught, thread: Some(thread), process: process() })
 }
 
-fn run(caught: &Caught, every: Option<Duration>, _looking: Looking) {
+fn run(caught: &SignalCatcher, every: Option<Duration>, _looking: Looking) {
     let mut next = first(every);
     let (mut look_from, mut look_at) = (Instant::now(), Instant::now() + BETWEEN_LOOKS);
     loop {
         match caught.wait(Some(next.map_or(look_at, |next| next.min(look_at)))) {
-            Woken::Stopped => return,
-            Woken::Asked => {
+            WakeReason::Stopped => return,
+            WakeReason::LookRequested => {
                 look_at = look_at.min(look_from);
                 continue;
             }
-            Woken::TimedOut if look_at <= Instant::now() => {
+            WakeReason::TimedOut if look_at <= Instant::now() => {
                 look_for_probes();
                 let now = Instant::now();
                 (look_from, look_at) = (now + AFTER_LOOK, now + BETWEEN_LOOKS);
                 continue;
             }
-            Woken::Signal(signal) if Caught::ends(signal) => {
+            WakeReason::Signal(signal) if SignalCatcher::ends(signal) => {
                 end_triggers();
-                report_and_end(|| Caught::end(signal));
+                report_and_end(|| SignalCatcher::end(signal));
             }
-            Woken::TimedOut | Woken::Signal(_) => report_all(),
+            WakeReason::TimedOut | WakeReason::Signal(_) => report_all(),
         }
         if let (Some(at), Some(every)) = (&mut next, every) {
             // Skips the intervals that passed during a long report.

@@ -31,7 +31,7 @@ const ROOM: usize = 64 << 10;
 const PAGE: usize = 4096;
 
 /// The samples of one thread.
-pub(crate) struct Interrupted {
+pub(crate) struct CpuSamples {
     start: usize,
     read: u64,
     /// The process that has the mapping: a forked child does not.
@@ -40,18 +40,18 @@ pub(crate) struct Interrupted {
 
 /// Returns whether the kernel may be asked for samples: no filter of system calls is installed for
 /// this thread, as far as is known. A filter may end the process.
-pub(crate) fn may_be_asked() -> bool {
+pub(crate) fn is_unfiltered() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|it| it.trim() == "0"))
 }
 
 /// Measures how long a sample interrupts a thread: the median of some that interrupt this one, in
 /// nanoseconds. `None` if the kernel permits none. Takes half a millisecond.
-pub(crate) fn cost() -> Option<f64> {
+pub(crate) fn sample_cost() -> Option<f64> {
     const PERIOD: u64 = 50_000;
     /// A longer time between two readings of the clock is an interruption, in nanoseconds.
     const LONG: u128 = 1_000;
-    let samples = Interrupted::begin(thread::id(), PERIOD).ok()?;
+    let samples = CpuSamples::begin(thread::id(), PERIOD).ok()?;
     let begin = Instant::now();
     let (mut last, mut gaps) = (begin, Vec::new());
     while begin.elapsed() < Duration::from_micros(500) {
@@ -67,7 +67,7 @@ pub(crate) fn cost() -> Option<f64> {
     Some(gaps.get(gaps.len() / 2).copied().unwrap_or(LONG as f64))
 }
 
-impl Interrupted {
+impl CpuSamples {
     /// Begins to sample a thread of this process each time it has used another `period`
     /// nanoseconds, in user mode.
     ///
@@ -157,7 +157,7 @@ impl Interrupted {
     }
 }
 
-impl Drop for Interrupted {
+impl Drop for CpuSamples {
     fn drop(&mut self) {
         // A forked child may have something else there.
         if self.process == process() {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_busy_thread_is_sampled_as_often_as_its_time_says() {
-        let Ok(mut own) = Interrupted::begin(thread::id(), 100_000) else {
+        let Ok(mut own) = CpuSamples::begin(thread::id(), 100_000) else {
             return eprintln!("the kernel does not permit it");
         };
         let begin = time::thread_cpu();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_sample_takes_time() {
-        if let Some(cost) = cost() {
+        if let Some(cost) = sample_cost() {
             assert!((1e3..1e6).contains(&cost), "{cost}");
         }
     }
@@ -211,6 +211,6 @@ mod tests {
     #[test]
     fn no_thread_of_another_process_is_sampled() {
         // Greater than any thread id (proc(5), `pid_max`).
-        assert!(Interrupted::begin((1 << 22) + 1, 1_000_000).is_err());
+        assert!(CpuSamples::begin((1 << 22) + 1, 1_000_000).is_err());
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct EventConfig {
 pub(crate) struct Descriptor(i32);
 
 /// The greatest number of events in a group.
-pub(crate) const MOST: usize = 8;
+pub(crate) const MAX_GROUP_EVENTS: usize = 8;
 
 impl Descriptor {
     /// Opens an event that counts this thread from now on, in the leader's group if one is given.
@@ -88,7 +88,7 @@ impl Descriptor {
     /// Moves the event to a high number, if one is free, to be kept for long. A program that closes
     /// all descriptors and opens others gets the lowest free numbers, so it gets this one only
     /// after hundreds of others.
-    pub(crate) fn out_of_the_way(self) -> Self {
+    pub(crate) fn move_to_high_number(self) -> Self {
         let from = high();
         if self.0 >= from {
             return self;
@@ -142,11 +142,11 @@ impl Descriptor {
     /// file once: it takes some of the file's data, or waits for data. The buffer is larger than
     /// any group's answer, so a longer answer shows that the file is not the group.
     pub(crate) fn read(self, values: &mut [u64]) -> Option<EventTimes> {
-        let mut answer = [0_u64; 3 + MOST + 1];
-        let events = values.len().min(MOST);
+        let mut answer = [0_u64; 3 + MAX_GROUP_EVENTS + 1];
+        let events = values.len().min(MAX_GROUP_EVENTS);
         let (place, size) = (answer.as_mut_ptr(), size_of_val(&answer));
         // SAFETY: a buffer of `size` bytes.
-        let read = keeping_errno(|| unsafe { libc::syscall(libc::SYS_read, self.0, place, size) });
+        let read = preserve_errno(|| unsafe { libc::syscall(libc::SYS_read, self.0, place, size) });
         let [count, enabled, running, rest @ ..] = answer;
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
         values.iter_mut().zip(rest).for_each(|(value, read)| *value = read);
@@ -169,7 +169,7 @@ pub(crate) fn paranoid() -> Option<i32> {
 
 /// Runs `body`, and restores the thread's error number. (If sites are patched, dispatch restores it
 /// around whole hits; otherwise only this function does.)
-pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+pub(crate) fn preserve_errno<T>(body: impl FnOnce() -> T) -> T {
     let kept = errno();
     let done = body();
     // SAFETY: the thread's own errno.

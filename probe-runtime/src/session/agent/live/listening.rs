@@ -16,7 +16,7 @@ use super::{exit, forks, say, session, threads};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
-use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::signal_mask::SignalsBlocked;
 #[cfg(feature = "finstrument")]
 use crate::finstrument;
 
@@ -61,7 +61,7 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
     }
     let listener = Arc::new(listener);
     let path = listener.path().to_owned();
-    let masked = Masked::new();
+    let masked = SignalsBlocked::new();
     let of_thread = Arc::clone(&listener);
     let serve = move || {
         if from_outside {

@@ -50,7 +50,7 @@ const PART: usize = 32 << 10;
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    os::stderr::say(&format!("PROBE_AGENT: {line}"));
+    os::stderr::print_line(&format!("PROBE_AGENT: {line}"));
 }
 
 /// Returns the number of threads of this process; 0 if it is not known.

@@ -21,7 +21,7 @@ use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
 use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
-use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::signal_mask::SignalsBlocked;
 use crate::engine::os::{self, time};
 
 /// The thread's name.
@@ -46,7 +46,7 @@ impl Drop for Connection {
 /// Starts the thread of a client.
 pub(super) fn start(number: u64, channel: &Arc<Channel>, peer: Peer) {
     let (session, of_thread) = (Session { number, peer }, Arc::clone(channel));
-    let _masked = Masked::new();
+    let _masked = SignalsBlocked::new();
     let serve = move || serve(&Connection { session, channel: of_thread });
     if let Err(error) = thread::Builder::new().name(NAME.to_owned()).spawn(serve) {
         let message = format!("the program can't start a thread: {error}");

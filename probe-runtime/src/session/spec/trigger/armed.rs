@@ -183,5 +183,5 @@ impl Run {
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    os::stderr::say(&format!("PROBES: {line}"));
+    os::stderr::print_line(&format!("PROBES: {line}"));
 }

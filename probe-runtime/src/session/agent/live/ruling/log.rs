@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::engine::os::guarded_file::GuardedFile;
-use crate::engine::os::stderr::say;
+use crate::engine::os::stderr::print_line;
 use crate::session::rules::VARIABLE;
 use crate::session::spec::{SpecAttachment, SpecAttachments};
 
@@ -26,9 +26,9 @@ impl Log {
         // A pipe that nobody reads must not stop the program, nor a full one its rules.
         options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = path.and_then(|path| match options.open(path) {
-            Ok(file) => Some(GuardedFile::stream(file).out_of_the_way()),
+            Ok(file) => Some(GuardedFile::stream(file).move_to_high_number()),
             Err(error) => {
-                say(&format!("{VARIABLE}_LOG: {} can't be written: {error}", path.display()));
+                print_line(&format!("{VARIABLE}_LOG: {} can't be written: {error}", path.display()));
                 None
             }
         });
@@ -55,11 +55,11 @@ impl Log {
             match file.write_all(format!("{seconds:>10.3}  {line}\n").as_bytes()) {
                 Ok(()) => return,
                 Err(error) => {
-                    say(&format!("{VARIABLE}_LOG: the file can't be written: {error}"));
+                    print_line(&format!("{VARIABLE}_LOG: the file can't be written: {error}"));
                     self.file = None;
                 }
             }
         }
-        say(&format!("{VARIABLE}: {line}"));
+        print_line(&format!("{VARIABLE}: {line}"));
     }
 }

@@ -29,7 +29,7 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork::process;
-use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::signal_mask::SignalsBlocked;
 use crate::session::rules::Engine;
 use log::Log;
 use windows::Ruling;
@@ -100,7 +100,7 @@ pub(crate) fn follow(engine: Engine, file: String, log: Option<&Path>) -> Result
     // Without it, the last lines of the log are missing, and recordings end early.
     AT_EXIT_ONCE.call_once(|| _ = os::process::at_exit(at_exit));
     // Only the program's own threads may run its signal handlers.
-    let masked = Masked::new();
+    let masked = SignalsBlocked::new();
     let run = move || {
         let _ended = Ended(&of_thread);
         run(ruling, &of_thread);
