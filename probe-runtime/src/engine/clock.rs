@@ -5,23 +5,25 @@
 //! compares them again. So the rate becomes more exact the longer the program runs, and no caller
 //! waits for a calibration first.
 //!
-//! Cost: a reading is one instruction (`rdtsc`), some 20 cycles. For the system's clock it is one
-//! call of the C library's `clock_gettime`, which the kernel's vDSO answers without a system call.
+//! Cost: a reading is one instruction, some 20 cycles. For the system's clock it is one call of the
+//! C library's `clock_gettime`, which the kernel's vDSO answers without a system call.
 //!
 //! The instruction does not wait for those before it, and those after it do not wait for it. So a
 //! time of less than some 50 ns may be off by its own length. A consumer that measures such times
 //! asks for hits [in order](crate::Consumer::needs_order).
 //!
-//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. There
-//! the counters of all processors are the same. If a machine's firmware has set them apart, a
-//! reading may be less than an earlier one on another processor. So subtract with saturation.
-
-// Safety: relies on instructions that every x86-64 processor has, and that touch no memory.
-#![cfg_attr(all(target_arch = "x86_64", not(miri)), expect(unsafe_code, reason = "see above"))]
+//! The counters of all processors are the same (`entry::cpu` cites the manuals). If a machine's
+//! firmware has set them apart, a reading may be less than an earlier one on another processor. So
+//! subtract with saturation.
 
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
+
+#[cfg(feature = "profiler")]
+use super::entry::cpu::await_time_stamp;
+use super::entry::cpu::has_steady_time_stamp;
+pub(crate) use super::entry::cpu::time_stamp as counter;
 
 /// Reads time in ticks, as cheaply as the machine can. Copies are the same clock.
 ///
@@ -64,7 +66,7 @@ impl Clock {
     /// Creates the best clock that this machine has.
     pub fn new() -> Self {
         FIRST.get_or_init(ClockReading::now);
-        Self { is_counter: has_counter() }
+        Self { is_counter: has_steady_time_stamp() }
     }
 
     /// Returns whether ticks are those of the processor's counter, rather than nanoseconds of the
@@ -79,13 +81,12 @@ impl Clock {
         if self.is_counter { counter() } else { system() }
     }
 
-    /// Returns the time in ticks, read before later instructions begin. (Intel SDM 2B, "RDTSC":
-    /// `LFENCE` immediately after.)
+    /// Returns the time in ticks, read before later instructions begin.
     #[cfg(feature = "profiler")]
     #[inline(always)]
     pub(crate) fn now_in_order(self) -> u64 {
         let now = self.now();
-        wait_for_reading();
+        await_time_stamp();
         now
     }
 
@@ -153,44 +154,8 @@ fn system() -> u64 {
 #[inline(always)]
 pub(crate) fn counter_in_order() -> u64 {
     let now = counter();
-    wait_for_reading();
+    await_time_stamp();
     now
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub(crate) fn counter() -> u64 {
-    // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
-    unsafe { std::arch::x86_64::_rdtsc() }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
-fn has_counter() -> bool {
-    const ADVANCED_POWER_MANAGEMENT: u32 = 0x8000_0007;
-    // SAFETY: the processor has the instruction.
-    let leaf = |leaf: u32| unsafe { std::arch::x86_64::__cpuid(leaf) };
-    leaf(0x8000_0000).eax >= ADVANCED_POWER_MANAGEMENT && leaf(ADVANCED_POWER_MANAGEMENT).edx & (1 << 8) != 0
-}
-
-#[cfg(all(feature = "profiler", target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn wait_for_reading() {
-    // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
-    unsafe { std::arch::x86_64::_mm_lfence() };
-}
-
-#[cfg(all(feature = "profiler", any(not(target_arch = "x86_64"), miri)))]
-fn wait_for_reading() {}
-
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-pub(crate) fn counter() -> u64 {
-    0
-}
-
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-fn has_counter() -> bool {
-    false
 }
 
 /// The length of a tick, from [`Clock::scale`].

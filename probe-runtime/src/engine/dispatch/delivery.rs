@@ -4,7 +4,7 @@
 //! |---|---|
 //! | one, with a consumer to call | [`deliver`], instantiated for that consumer's type, so that its `hit` is inlined |
 //! | others | [`deliver_each`], member by member, through `dyn Listener`; once for all members if all only count |
-//! | unknown, since the thread is new or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
+//! | unknown, since the thread is new or inside of a hit | [`dispatch`](super::dispatch), behind `layout::UNMARKED` |
 //!
 //! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
 //! returns. The parameters are in registers: the definition, the frame, an unused word, the
@@ -121,38 +121,6 @@ pub(super) fn deliver_to_members(
             }
         }
     }
-}
-
-/// Takes the place of a hook in hits whose thread's slot is not marked.
-#[cfg(probe_backend = "patched")]
-#[repr(C)]
-pub(crate) struct Unmarked {
-    dispatch_word: usize,
-    deliver: Deliver,
-    sole: usize,
-}
-
-#[cfg(probe_backend = "patched")]
-const _: () = {
-    use std::mem::offset_of;
-    assert!(offset_of!(Unmarked, deliver) == offset_of!(Hook, deliver));
-    assert!(offset_of!(Unmarked, sole) == offset_of!(Hook, sole));
-};
-
-/// The only value of this type.
-#[cfg(probe_backend = "patched")]
-pub(crate) static UNMARKED: Unmarked = Unmarked { dispatch_word: 0, deliver: unmarked, sole: 0 };
-
-#[cfg(probe_backend = "patched")]
-unsafe extern "C" fn unmarked(
-    definition: &Definition,
-    frame: *const Value<'static>,
-    _: usize,
-    _: *const Subscription,
-    _: *const ThreadSlot,
-    _: *const Hook,
-) {
-    dispatch(definition, frame);
 }
 
 /// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in

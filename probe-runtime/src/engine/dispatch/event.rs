@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 use std::slice;
 
 use super::ThreadSlot;
-#[cfg(probe_backend = "patched")]
 use crate::engine::entry::backend;
 use crate::engine::os;
 use crate::engine::period::Period;
@@ -101,7 +100,7 @@ impl<'a> Event<'a> {
             Convention::ColdBlock | Convention::KeptColdBlock => 192,
             Convention::Hidden | Convention::Call => 0,
         };
-        let is_known = cfg!(probe_backend = "patched") && !self.at.frame.is_null();
+        let is_known = backend::HAS_STACK_POINTER && !self.at.frame.is_null();
         is_known.then(|| self.at.frame.addr() + stepped)
     }
 
@@ -167,11 +166,8 @@ impl<'a> Event<'a> {
         if count == 0 {
             return &[];
         }
-        #[cfg(probe_backend = "patched")]
         // SAFETY: the hit has not returned.
         let values = unsafe { backend::values(self.at.frame, count) };
-        #[cfg(not(probe_backend = "patched"))]
-        let values = self.at.frame;
         // SAFETY: a site with fields passes as many values, alive until the hit returns.
         unsafe { slice::from_raw_parts(values, count) }
     }

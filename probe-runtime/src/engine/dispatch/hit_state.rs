@@ -92,22 +92,14 @@ impl HitMark {
 #[derive(Debug)]
 pub(super) struct HitState {
     /// `enter` of the x86-64 backend sets it, too.
-    mark: AtomicUsize,
+    pub(super) mark: AtomicUsize,
     /// Number of hits that have ended on the long way: shows that a marked thread has moved on.
     /// Nested hits don't count: the outer hit may hold data that it has read. `enter` counts, too.
-    sequence: AtomicU64,
+    pub(super) sequence: AtomicU64,
     /// Number of consumer calls that have ended in hits that went on. Data that such a hit, or one
     /// that interrupts it, reads after the call was published later.
-    calls: AtomicU64,
+    pub(super) calls: AtomicU64,
 }
-
-#[cfg(not(all(test, loom)))]
-const _: () = {
-    use std::mem::offset_of;
-    assert!(offset_of!(HitState, mark) == 0);
-    assert!(offset_of!(HitState, sequence) == 8);
-    assert!(offset_of!(HitState, calls) == 16);
-};
 
 /// Identifies the hit and the consumer's call that a thread was in. Equal values mean that no call
 /// has ended in between.

@@ -4,7 +4,6 @@
 // gives it out; and on callers that publish a hook in memory which lives as long as the definition.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{ptr, slice};
@@ -22,14 +21,14 @@ use probe_core::abi::Definition;
 pub(crate) struct Hook {
     /// Offset of the one counter for all members, if hits only count now; else 0, [`IN_ORDER`], or
     /// the number of a [recorder](super::Recorder). `enter` reads it.
-    dispatch_word: AtomicUsize,
+    pub(super) dispatch_word: AtomicUsize,
     /// The function that `enter` calls for all other hits.
     pub(super) deliver: Deliver,
     /// The only member, if there is one. Its first word is the subscription whose consumer
     /// `deliver` calls.
     pub(super) sole: Member,
     /// `enter` reads it, too.
-    probe: ProbeId,
+    pub(super) probe: ProbeId,
     /// The probe's own counter, if it has one.
     counter: Option<CounterAt>,
     /// Several members, or wrappers; null in most hooks. It lies in a [slab](super::slab).
@@ -45,13 +44,6 @@ pub(super) struct ExtraMembers {
     wrappers: Option<Wrappers>,
 }
 
-const _: () = {
-    assert!(offset_of!(Hook, dispatch_word) == 0);
-    assert!(offset_of!(Hook, deliver) == 8);
-    assert!(offset_of!(Hook, sole) == 16 && offset_of!(Member, subscription) == 0);
-    assert!(size_of::<Hook>() == 64);
-};
-
 // SAFETY: `extra` lives as long as the hook, and belongs to no other.
 unsafe impl Send for Hook {}
 // SAFETY: as above; the data it points to is `Sync`.
@@ -60,10 +52,6 @@ unsafe impl Sync for Hook {}
 unsafe impl Send for ExtraMembers {}
 // SAFETY: as above; members are `Sync`.
 unsafe impl Sync for ExtraMembers {}
-
-/// Offset of the probe's number in a hook.
-#[cfg(probe_backend = "patched")]
-pub(crate) const PROBE: usize = offset_of!(Hook, probe);
 
 /// A consumer [needs order](crate::Consumer::needs_order): a hit waits until all earlier
 /// instructions are done. As a signed number it is negative, unlike an offset.
@@ -243,7 +231,7 @@ impl Action {
 pub(crate) struct Member {
     /// The owner of the hook keeps it alive, with one share for all its members. Null only in
     /// [`none`](Self::none).
-    subscription: *const Subscription,
+    pub(super) subscription: *const Subscription,
     action: Action,
     /// For [`Action::Call`]: whether hits are now counted instead of delivered.
     is_counting: AtomicBool,

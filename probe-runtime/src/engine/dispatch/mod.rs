@@ -37,6 +37,8 @@ mod hit_state;
 mod hook;
 #[cfg(all(test, loom))]
 mod interleavings;
+#[cfg(probe_backend = "patched")]
+pub(crate) mod layout;
 mod listener;
 mod ownership;
 mod reclaimer;
@@ -46,9 +48,6 @@ mod synchronize;
 mod thread_slot;
 mod wrapper;
 
-#[cfg(probe_backend = "patched")]
-pub(crate) use delivery::UNMARKED;
-#[cfg(any(probe_discovers, not(probe_backend = "patched")))]
 pub(crate) use delivery::dispatch;
 pub(crate) use event::FUTURE;
 pub use event::{Event, Fields, ProbeId};
@@ -58,8 +57,6 @@ pub(crate) use guard::ReentrancyGuard;
 pub(crate) use hit_state::HitMark;
 #[cfg(probe_discovers)]
 pub(crate) use hook::InlineHook;
-#[cfg(probe_backend = "patched")]
-pub(crate) use hook::PROBE;
 pub(crate) use hook::{Action, Hook};
 #[cfg(any(probe_backend = "patched", feature = "trace"))]
 pub(crate) use listener::head;
@@ -73,15 +70,9 @@ pub(crate) use synchronize::is_outside;
 pub(crate) use synchronize::{
     BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, synchronize,
 };
-#[cfg(probe_backend = "patched")]
-pub(crate) use thread_slot::THREAD;
 pub use thread_slot::lost_hits;
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, current_thread, prepare, slots};
-#[cfg(all(feature = "profiler", probe_backend = "patched"))]
-pub(crate) use thread_slot::{OTHER_SCRATCH, SCRATCH};
 
-#[cfg(probe_backend = "patched")]
-pub(crate) use subscription::QUICK;
 pub(crate) use subscription::{Subscription, Transition, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers};
 

@@ -5,7 +5,6 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::any::Any;
-use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
@@ -21,11 +20,11 @@ use probe_core::abi::Definition;
 pub(crate) struct Subscription {
     /// See [`Event::generation`]. The holder of the control lock sets even numbers. A hit that
     /// records reads it together with the blocked flags, as one word.
-    generation: AtomicU32,
+    pub(super) generation: AtomicU32,
     /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
-    blocked: AtomicU32,
+    pub(super) blocked: AtomicU32,
     /// The [quick](Quick) function, or null. Set before the first hook is made, as is the next.
-    quick: AtomicPtr<()>,
+    pub(super) quick: AtomicPtr<()>,
     listener: AtomicPtr<()>,
     /// Valid until `owner` is taken.
     consumer: ConsumerPtr,
@@ -46,15 +45,6 @@ pub(crate) struct Subscription {
     /// The hits that were suppressed, once their counter is given back.
     suppressed: OnceLock<u64>,
 }
-
-const _: () = {
-    assert!(offset_of!(Subscription, generation) == 0);
-    assert!(offset_of!(Subscription, blocked) == 4);
-};
-
-/// Offset of the quick function's address.
-#[cfg(probe_backend = "patched")]
-pub(crate) const QUICK: usize = offset_of!(Subscription, quick);
 
 /// The consumer has panicked, or was left behind in a parent process.
 const FAILED: u32 = 1;

@@ -22,18 +22,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::hit_state::{HitMark, HitState};
 use super::ownership::{self, NO_TID, Owner, Ownership};
-use crate::engine::entry::backend;
+use crate::engine::entry::backend::{self, SLOT_SIZE};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
-
-/// Size of a slot in bytes.
-#[cfg(probe_backend = "patched")]
-const SLOT_SIZE: usize = 32 << 20;
-#[cfg(not(any(probe_backend = "patched", miri)))]
-const SLOT_SIZE: usize = 1 << 20;
-// Miri looks at all of a slot whenever a reference to it is passed.
-#[cfg(all(not(probe_backend = "patched"), miri))]
-const SLOT_SIZE: usize = 8 << 10;
 
 pub(crate) const COUNTERS: usize = (SLOT_SIZE - HEADER_SIZE) / size_of::<AtomicU64>();
 
@@ -43,8 +34,6 @@ const HEADER_SIZE: usize = 128;
 /// Offset of a counter that no report reads, in bytes from the start of the slot. Calibrations use
 /// a second one.
 pub(crate) const SCRATCH: usize = offset_of!(ThreadSlot, scratch);
-#[cfg(all(feature = "profiler", probe_backend = "patched"))]
-pub(crate) const OTHER_SCRATCH: usize = offset_of!(ThreadSlot, reserved);
 
 /// One counter: its place in every slot, from 1, so that an optional one takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +61,7 @@ impl CounterAt {
 /// A thread's memory. Always behind a reference, since it is far larger than a stack.
 #[repr(C, align(64))]
 pub(crate) struct ThreadSlot {
-    hit_state: HitState,
+    pub(super) hit_state: HitState,
     owner: Ownership,
     next: AtomicPtr<ThreadSlot>,
     /// Start time of the owner, where threads may end unreported: another thread may get its id
@@ -86,7 +75,8 @@ pub(crate) struct ThreadSlot {
     pub(super) name: [AtomicU64; 2],
     /// Address of the owner's error number.
     pub(super) errno: AtomicPtr<i32>,
-    reserved: [AtomicU64; 5],
+    /// Its first word is the second counter of calibrations.
+    pub(super) reserved: [AtomicU64; 5],
     counters: [AtomicU64; COUNTERS],
 }
 
@@ -314,7 +304,7 @@ impl ThreadSlot {
 
     /// Increments a counter. Only the owner may.
     pub(crate) fn increment(&self, at: CounterAt) {
-        backend::bump(self.counter(at));
+        backend::increment(self.counter(at));
     }
 
     /// Returns the count of this slot's threads.
@@ -359,10 +349,6 @@ unsafe extern "C" fn release(slot: *mut c_void) {
 fn present_id() -> u32 {
     if ownership::are_ids_known() { os::thread::id() } else { NO_TID }
 }
-
-/// Offset of the thread's number, in bytes from the start of a slot.
-#[cfg(probe_backend = "patched")]
-pub(crate) const THREAD: usize = std::mem::offset_of!(ThreadSlot, thread);
 
 /// Number of threads that have had a slot.
 static THREADS: AtomicU64 = AtomicU64::new(0);

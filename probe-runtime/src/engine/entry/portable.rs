@@ -32,6 +32,25 @@ pub(crate) fn claim_slot(slot: *mut ThreadSlot) -> *mut ThreadSlot {
     })
 }
 
+/// The size of a thread's slot, in bytes: few programs have many probes and many threads here.
+#[cfg(not(miri))]
+pub(crate) const SLOT_SIZE: usize = 1 << 20;
+/// Miri looks at all of a slot whenever a reference to it is passed.
+#[cfg(miri)]
+pub(crate) const SLOT_SIZE: usize = 8 << 10;
+
+/// Whether hits bring their stack pointer.
+pub(crate) const HAS_STACK_POINTER: bool = false;
+
+/// Returns the address of the values of a hit, which the site has passed.
+///
+/// # Safety
+/// None.
+#[expect(unsafe_code, reason = "the same as where the address has to be read")]
+pub(crate) unsafe fn values(values: *const Value<'_>, _count: usize) -> *const Value<'_> {
+    values
+}
+
 /// A static, since a function may have several addresses, for example under Miri.
 static ENTRY: Entry = dispatch;
 
@@ -50,7 +69,7 @@ pub(crate) fn light_barrier() {
 }
 
 /// Adds one, atomically: a signal handler may run in between.
-pub(crate) fn bump(counter: &AtomicU64) {
+pub(crate) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 

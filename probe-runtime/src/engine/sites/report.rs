@@ -147,22 +147,8 @@ impl Report {
         self.refused() == 0 && self.unsealed() == 0
     }
 
-    /// Tries once whether there is an alternative, if the refusals call for one.
-    #[cfg(probe_backend = "patched")]
-    #[cold]
-    pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
-        if self.names_a_policy() {
-            self.details_mut().alias_works.get_or_insert_with(alias_works);
-        }
-    }
-
     fn names_a_policy(&self) -> bool {
         self.refusals().iter().any(|refusal| refusal.reason.is_policy())
-    }
-
-    #[cfg(probe_backend = "patched")]
-    pub(crate) fn add_unsealed(&mut self) {
-        self.details_mut().unsealed += 1;
     }
 
     pub(crate) fn add_patched(&mut self, sites: usize) {
@@ -171,19 +157,6 @@ impl Report {
 
     pub(crate) fn add_unchanged(&mut self, sites: usize) {
         self.unchanged += sites;
-    }
-
-    #[cfg(probe_backend = "patched")]
-    pub(crate) fn add_foreign(&mut self, stray: Refusal) {
-        let foreign = &mut self.details_mut().foreign;
-        if foreign.len() < MAX_KEPT_REFUSALS {
-            foreign.push(stray);
-        }
-    }
-
-    #[cfg(probe_backend = "patched")]
-    pub(crate) fn unswitched(&self) -> &[SiteAddr] {
-        self.details().map_or(&[], |details| &details.unswitched)
     }
 
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
@@ -197,6 +170,32 @@ impl Report {
         if details.refusals.len() < MAX_KEPT_REFUSALS {
             details.refusals.push(refusal);
         }
+    }
+}
+
+#[cfg(probe_backend = "patched")]
+impl Report {
+    /// Tries once whether there is an alternative, if the refusals call for one.
+    #[cold]
+    pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
+        if self.names_a_policy() {
+            self.details_mut().alias_works.get_or_insert_with(alias_works);
+        }
+    }
+
+    pub(crate) fn add_unsealed(&mut self) {
+        self.details_mut().unsealed += 1;
+    }
+
+    pub(crate) fn add_foreign(&mut self, stray: Refusal) {
+        let foreign = &mut self.details_mut().foreign;
+        if foreign.len() < MAX_KEPT_REFUSALS {
+            foreign.push(stray);
+        }
+    }
+
+    pub(crate) fn unswitched(&self) -> &[SiteAddr] {
+        self.details().map_or(&[], |details| &details.unswitched)
     }
 }
 

@@ -19,7 +19,6 @@
 // the entries of `fast`, which lead to stubs.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::arch::naked_asm;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -34,44 +33,11 @@ use super::{
 };
 use crate::engine::control;
 use crate::engine::dispatch::{ReadGuard, dispatch};
+use crate::engine::entry::backend::hooks::{call_stub, hook, return_at_once};
 use crate::engine::os::signal_catcher::request_look;
 use crate::engine::os::signal_mask::AllSignalsBlocked;
 use crate::engine::os::thread::{errno, set_errno};
 use probe_core::abi::Kind;
-
-/// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
-/// function that looks the call up.
-macro_rules! hook {
-    ($looked_up:ident, $own:literal) => {
-        naked_asm!(
-            concat!(".globl ", $own, "\n.hidden ", $own, "\n.set ", $own, ", ."),
-            "2:",
-            "mov rsi, [rsp]", // where this call returns to
-            "movabs rax, {factor}",
-            "imul rax, rsi",
-            "shr rax, {shift}",
-            "shl rax, 5",
-            "lea rcx, [rip + {entries}]",
-            "add rcx, rax",
-            "cmp [rcx], rsi",
-            "jne 3f",
-            "cmp [rcx + 8], rdi",
-            "jne 3f",
-            "mov rax, [rcx + 16]",
-            "test rax, rax",
-            "jz 3f",
-            "jmp rax",
-            "3:",
-            "lea rdx, [rip + 2b]", // this function
-            "mov rcx, rsp",
-            "jmp {looked_up}",
-            factor = const fast::FACTOR.cast_signed(),
-            shift = const fast::SHIFT,
-            entries = sym fast::ENTRIES,
-            looked_up = sym $looked_up,
-        )
-    };
-}
 
 /// Called by instrumented code at the entry of each function, with the addresses of the function
 /// and of its call site.
@@ -81,7 +47,7 @@ macro_rules! hook {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut ()) {
-    hook!(entered, "probe_v1_hook_entered")
+    hook!(entered, "probe_v1_hook_entered", fast)
 }
 
 /// Called by instrumented code before each return of a function.
@@ -91,7 +57,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    hook!(left, "probe_v1_hook_left")
+    hook!(left, "probe_v1_hook_left", fast)
 }
 
 extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) {
@@ -217,12 +183,12 @@ fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>
     discovery.fast.fill(returns, discovery.hit().function, [target, stub], || discovery.is_wanted());
 }
 
-/// The way of a wanted hit by a jump to its stub, from its entry of the cache at `rcx`. The stub
+/// The way of a wanted hit by a jump to its stub, from its entry of the cache. The stub
 /// takes the address above its own return address for the stack pointer at the site, as of a call.
 /// So it is called here, and finds that of the jump.
 #[unsafe(naked)]
 unsafe extern "C" fn jumped() {
-    naked_asm!(".cfi_startproc", "endbr64", "call [rcx + {stub}]", "ret", ".cfi_endproc", stub = const fast::STUB)
+    call_stub!(fast::STUB)
 }
 
 /// Lets the next hits by a return address end at once, as long as no consumer wants them. Only
@@ -238,7 +204,7 @@ fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
 /// The end of hits that no consumer wants.
 #[unsafe(naked)]
 unsafe extern "C" fn nothing() {
-    naked_asm!("endbr64", "ret")
+    return_at_once!()
 }
 
 #[cold]

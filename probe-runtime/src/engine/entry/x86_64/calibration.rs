@@ -6,7 +6,7 @@
 use std::arch::asm;
 
 use super::enter::enter;
-use crate::engine::dispatch::{OTHER_SCRATCH, SCRATCH};
+use crate::engine::dispatch::layout::SCRATCH;
 use probe_core::abi::Definition;
 use probe_core::site::backend::call as hit;
 
@@ -46,6 +46,6 @@ pub(crate) fn count_in_place() {
             }
         };
     }
-    count!(SCRATCH);
-    count!(OTHER_SCRATCH);
+    count!(SCRATCH[0]);
+    count!(SCRATCH[1]);
 }

@@ -45,7 +45,8 @@ use super::record::record;
 #[cfg(probe_narrow)]
 use super::vectors::each_xmm;
 use super::vectors::{self, AROUND, quickly};
-use crate::engine::dispatch::{PROBE, QUICK, THREAD, ThreadSlot, UNMARKED, head};
+use crate::engine::dispatch::layout::{PROBE, QUICK, THREAD, UNMARKED};
+use crate::engine::dispatch::{ThreadSlot, head};
 use probe_core::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 
 // The numbers that `record` has of values: it stores a value's first word, unless the type's number
@@ -403,7 +404,16 @@ pub(crate) fn light_barrier() {
 /// Adds one. A single instruction, so that a signal handler on this thread can't run in between. It
 /// is not locked, since only the owner of a slot counts there.
 #[inline(always)]
-pub(crate) fn bump(counter: &AtomicU64) {
+pub(crate) fn increment(counter: &AtomicU64) {
     // SAFETY: the counter is alive and aligned; other threads only read it.
     unsafe { asm!("inc qword ptr [{}]", in(reg) counter.as_ptr(), options(nostack)) };
+}
+
+/// Brings the cache line of an address to this processor, to be written soon.
+#[inline(always)]
+pub(crate) fn prefetch_for_write(addr: usize) {
+    // SAFETY: a hint; it does not fault.
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) addr, options(nostack, preserves_flags, readonly));
+    }
 }

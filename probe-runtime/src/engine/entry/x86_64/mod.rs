@@ -4,10 +4,20 @@ pub(crate) mod block;
 #[cfg(feature = "profiler")]
 pub(crate) mod calibration;
 pub(crate) mod enter;
-mod note;
+#[cfg(probe_discovers)]
+pub(crate) mod hooks;
+pub(crate) mod note;
 mod record;
 pub(crate) mod stub;
 mod vectors;
 
-pub(crate) use enter::{bump, claim_slot, entry, light_barrier, set_slot, slot, values};
+pub(crate) use enter::{
+    claim_slot, entry, increment, light_barrier, prefetch_for_write, set_slot, slot, values,
+};
+
+/// The size of a thread's slot, in bytes. Only touched pages take memory.
+pub(crate) const SLOT_SIZE: usize = 32 << 20;
+
+/// Whether hits bring their stack pointer.
+pub(crate) const HAS_STACK_POINTER: bool = true;
 pub(crate) use note::announce;

@@ -34,3 +34,39 @@ pub(crate) fn announce() {
         );
     }
 }
+
+/// Leaves the note that leads a tool to the function `$start`, and a jump there, in the object of
+/// the function that expands this. Nothing is executed. `docs/abi.md` describes the note.
+#[cfg(probe_agent)]
+macro_rules! agent_entry_note {
+    ($start:ident) => {
+        #[expect(named_asm_labels, reason = "a note can be linked to a named label only")]
+        // SAFETY: no instruction here. The condition is for compilers that copy the function.
+        unsafe {
+            core::arch::asm!(
+                ".ifndef .Lprobe_v1_agent",
+                ".Lprobe_v1_agent:",
+                ".pushsection .text.probe_agent_entry, \"ax\", @progbits",
+                // Tells the entry from other code, once a tool has moved the note.
+                ".p2align 4",
+                ".ascii \"LatentAgentEntry\"",
+                ".Lprobe_v1_entry: jmp {start}",
+                ".popsection",
+                ".pushsection .note.latent_agent, \"ao\", @note, .Lprobe_v1_agent",
+                ".p2align 2",
+                ".long {length}, 8, {ty}",
+                ".asciz \"LatentOwner\"",
+                ".quad .Lprobe_v1_entry - .",
+                ".popsection",
+                ".endif",
+                start = sym $start,
+                length = const probe_core::abi::RUNTIME_OWNER.len(),
+                ty = const probe_core::abi::ENTRY_TYPE,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+    };
+}
+
+#[cfg(probe_agent)]
+pub(crate) use agent_entry_note;

@@ -54,7 +54,6 @@ pub(crate) struct Generation {
 
 impl Generation {
     /// Returns whether no object was unloaded since `earlier`. Objects may have been loaded since.
-    #[cfg(probe_backend = "patched")]
     pub(crate) fn has_lost_none_since(self, earlier: Self) -> bool {
         self.subs == earlier.subs
     }
@@ -73,7 +72,6 @@ pub(crate) struct Frozen {
 #[derive(Clone, Copy)]
 pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
 
-#[cfg(probe_backend = "patched")]
 impl KeptLoaded<'_> {
     /// # Safety
     /// While `'_` lasts, no object that the registry knows may be unloaded, nor may the registry
@@ -146,7 +144,6 @@ impl Frozen {
     }
 
     /// Returns the addresses of the program headers of all loaded objects, in the order of loading.
-    #[cfg(probe_backend = "patched")]
     pub(crate) fn headers(&self) -> Vec<usize> {
         let mut headers = Vec::new();
         iterate(&mut |info| {
@@ -158,7 +155,6 @@ impl Frozen {
 
     /// Returns the files of all loaded objects that carry a note with this owner and another type.
     /// A later version of this crate has made these notes.
-    #[cfg(probe_backend = "patched")]
     pub(crate) fn others(&self, owner: &[u8], ty: u32) -> Vec<String> {
         let mut names = Vec::new();
         let mut is_main = true;
@@ -172,7 +168,6 @@ impl Frozen {
     }
 }
 
-#[cfg(probe_backend = "patched")]
 impl Object {
     /// Returns whether this address lies in the object.
     pub(crate) fn holds(&self, addr: usize) -> bool {
@@ -348,7 +343,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(probe_backend = "patched")]
     fn what_has_gone_is_counted_apart_from_what_came() {
         let at = |adds, subs| Generation { adds, subs };
         assert!(at(7, 2).has_lost_none_since(at(7, 2)));

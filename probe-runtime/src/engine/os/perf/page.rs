@@ -4,7 +4,7 @@
 //! The kernel writes the page when it puts the event on a processor, or takes it off. It never does
 //! so during a load of the event's thread, but perhaps between two loads. It changes `lock` each
 //! time, so a reader that finds `lock` changed reads again. The rest of the count is in a counter
-//! of the processor, which `rdpmc` reads; the rest of the time is in the time stamp counter.
+//! of the processor; the rest of the time is in its time stamp counter.
 
 // Safety: relies on the kernel's page staying mapped until it is unmapped here, on loads of aligned
 // words that the kernel writes whole, and on the kernel's permission to ask the processor.
@@ -14,6 +14,8 @@ use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
+
+use crate::engine::entry::cpu;
 
 /// Reads a field of a page, which the kernel may write at any moment.
 macro_rules! word {
@@ -180,38 +182,18 @@ unsafe fn time(page: *const Layout, processor: &impl Processor) -> Option<u64> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+/// On a processor without counters, the kernel does not allow to read them: see [`MAY_COUNT`] and
+/// [`MASKED_TIME`].
 impl Processor for This {
     #[inline(always)]
     fn counter(&self, number: u32) -> u64 {
-        let (low, high): (u32, u32);
-        // SAFETY: the page says that the instruction is allowed for this counter.
-        unsafe {
-            std::arch::asm!(
-                "rdpmc", in("ecx") number, out("eax") low, out("edx") high,
-                options(nomem, nostack, preserves_flags)
-            );
-        }
-        u64::from(high) << 32 | u64::from(low)
+        // SAFETY: the page says that this thread may read the counter.
+        unsafe { cpu::performance_counter(number) }
     }
 
     #[inline(always)]
-    #[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
     fn time_stamp(&self) -> u64 {
-        // SAFETY: every x86-64 processor has the instruction.
-        unsafe { std::arch::x86_64::_rdtsc() }
-    }
-}
-
-/// Other processors: the kernel does not allow reading them, see [`MAY_COUNT`] and [`MASKED_TIME`].
-#[cfg(not(target_arch = "x86_64"))]
-impl Processor for This {
-    fn counter(&self, _: u32) -> u64 {
-        0
-    }
-
-    fn time_stamp(&self) -> u64 {
-        0
+        cpu::time_stamp()
     }
 }
 

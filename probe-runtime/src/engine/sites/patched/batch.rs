@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use super::site::{Site, replacement};
 use super::trap::alias_works;
+use crate::engine::entry::backend::prefetch_for_write;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::os::text::pages;
 use crate::engine::sites::word::INT3;
@@ -305,14 +306,6 @@ fn extend(run: &mut Range<usize>, site: &Site) -> bool {
 
 fn bytes(site: &Site) -> Range<usize> {
     site.addr.0..site.addr.0 + SITE_LEN
-}
-
-#[inline(always)]
-fn prefetch_for_write(addr: usize) {
-    // SAFETY: a hint; it does not fault.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) addr, options(nostack, preserves_flags, readonly));
-    }
 }
 
 impl Batch<'_> {

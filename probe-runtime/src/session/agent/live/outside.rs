@@ -5,46 +5,20 @@
 //!
 //! Cost: 32 bytes of the file, and a jump with a mark; no instruction is executed for it.
 
-// Safety: relies on the caller, which passes the address of as many bytes as it says; and on
-// directives that make no code here.
+// Safety: relies on the caller, which passes the address of as many bytes as it says.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::arch::asm;
 use std::panic::catch_unwind;
 use std::slice;
 
 use super::listening;
 use super::stop::cut;
-use probe_core::abi::{ENTRY_TYPE, RUNTIME_OWNER};
+use crate::engine::entry::backend::note::agent_entry_note;
 
 /// Leaves the note, and a jump to [`start`], in the object that this function is in. Does nothing
 /// when it runs.
-#[expect(named_asm_labels, reason = "a note can be linked to a named label only")]
 pub(super) fn announce() {
-    // SAFETY: no instruction here. The condition is for compilers that copy the function.
-    unsafe {
-        asm!(
-            ".ifndef .Lprobe_v1_agent",
-            ".Lprobe_v1_agent:",
-            ".pushsection .text.probe_agent_entry, \"ax\", @progbits",
-            // Tells the entry from other code, once a tool has moved the note.
-            ".p2align 4",
-            ".ascii \"LatentAgentEntry\"",
-            ".Lprobe_v1_entry: jmp {start}",
-            ".popsection",
-            ".pushsection .note.latent_agent, \"ao\", @note, .Lprobe_v1_agent",
-            ".p2align 2",
-            ".long {length}, 8, {ty}",
-            ".asciz \"LatentOwner\"",
-            ".quad .Lprobe_v1_entry - .",
-            ".popsection",
-            ".endif",
-            start = sym start,
-            length = const RUNTIME_OWNER.len(),
-            ty = const ENTRY_TYPE,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
+    agent_entry_note!(start);
 }
 
 /// Starts the agent, which goes with its last client unless it `stays`. Returns 1, or 0 if that

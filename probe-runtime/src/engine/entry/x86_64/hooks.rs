@@ -1,0 +1,54 @@
+//! Bodies of the functions that code compiled with `-finstrument-functions` calls. `finstrument`
+//! has the functions, and the table `fast` of calls that were looked up: entries of 32 bytes with
+//! the return address, the function, the code at which the call continues, and a stub.
+
+/// A hook: jumps to the call's stub, if `$fast` knows it, and otherwise to the function
+/// `$looked_up`, which gets the function, the return address, the hook's own address and its stack
+/// pointer. `$own` is a second name of the hook.
+macro_rules! hook {
+    ($looked_up:ident, $own:literal, $fast:ident) => {
+        std::arch::naked_asm!(
+            concat!(".globl ", $own, "\n.hidden ", $own, "\n.set ", $own, ", ."),
+            "2:",
+            "mov rsi, [rsp]", // where this call returns to
+            "movabs rax, {factor}",
+            "imul rax, rsi",
+            "shr rax, {shift}",
+            "shl rax, 5",
+            "lea rcx, [rip + {entries}]",
+            "add rcx, rax",
+            "cmp [rcx], rsi",
+            "jne 3f",
+            "cmp [rcx + 8], rdi",
+            "jne 3f",
+            "mov rax, [rcx + 16]",
+            "test rax, rax",
+            "jz 3f",
+            "jmp rax",
+            "3:",
+            "lea rdx, [rip + 2b]", // this function
+            "mov rcx, rsp",
+            "jmp {looked_up}",
+            factor = const $fast::FACTOR.cast_signed(),
+            shift = const $fast::SHIFT,
+            entries = sym $fast::ENTRIES,
+            looked_up = sym $looked_up,
+        )
+    };
+}
+
+/// Calls the stub, at the offset `$stub` of the entry of `fast` that [`hook`] has found.
+macro_rules! call_stub {
+    ($stub:expr) => {
+        std::arch::naked_asm!(".cfi_startproc", "endbr64", "call [rcx + {stub}]", "ret", ".cfi_endproc", stub = const $stub)
+    };
+}
+
+/// Returns to the instrumented function.
+macro_rules! return_at_once {
+    () => {
+        std::arch::naked_asm!("endbr64", "ret")
+    };
+}
+
+pub(crate) use {call_stub, hook, return_at_once};
