@@ -196,7 +196,7 @@ mod tests {
             });
         }
         let mut command = Command::new(env::current_exe().unwrap());
-        let name = "env::watch::tests::a_panic_is_no_end_of_the_thread";
+        let name = "session::environment::watch::tests::a_panic_is_no_end_of_the_thread";
         let output = command.args(["--exact", name, "--nocapture"]).env(SCENARIO, "").output().unwrap();
         assert_eq!(output.status.signal(), Some(15), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
