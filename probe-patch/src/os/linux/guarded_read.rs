@@ -26,6 +26,7 @@
 use std::ffi::c_void;
 use std::fs;
 use std::io;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::tracer::{blocked_signals, status_field};
@@ -125,23 +126,7 @@ fn text_len_by_kernel(start: usize, most: usize) -> Option<usize> {
         if asked == 0 {
             return Some(len);
         }
-        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: asked };
-        let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: asked };
-        let errno = crate::os::thread::errno();
-        // SAFETY: a place for as many bytes; the kernel refuses those that can't be read.
-        let read = unsafe {
-            libc::syscall(
-                libc::SYS_process_vm_readv,
-                libc::getpid(),
-                &raw const local,
-                1_usize,
-                &raw const remote,
-                1_usize,
-                0_usize,
-            )
-        };
-        crate::os::thread::set_errno(errno);
-        if usize::try_from(read) != Ok(asked) {
+        if !peek(at, &mut buffer[..asked]) {
             return None;
         }
         match buffer[..asked].iter().position(|byte| *byte == 0) {
@@ -149,6 +134,30 @@ fn text_len_by_kernel(start: usize, most: usize) -> Option<usize> {
             None => len += asked,
         }
     }
+}
+
+/// Fills a buffer from an address, through the kernel, which faults on nothing. Returns `false` if
+/// some of it can't be read, or a filter of system calls denies the call. Costs 0.4 µs; needs
+/// neither `/proc` nor a descriptor. Keeps `errno`.
+pub fn peek(addr: usize, into: &mut [u8]) -> bool {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(addr), iov_len: into.len() };
+    let errno = crate::os::thread::errno();
+    // SAFETY: writes to the buffer, which the caller has for itself; reads only memory that the
+    // kernel finds readable.
+    let read = unsafe {
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            libc::getpid(),
+            &raw const local,
+            1_usize,
+            &raw const remote,
+            1_usize,
+            0_usize,
+        )
+    };
+    crate::os::thread::set_errno(errno);
+    usize::try_from(read) == Ok(into.len())
 }
 
 extern "C" fn on_segv(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -174,7 +183,6 @@ fn handle(chained: &ChainedHandler, info: *mut libc::siginfo_t, context: *mut c_
 
 #[cfg(test)]
 mod tests {
-    use std::ptr;
     use std::sync::Mutex;
     use std::time::{Duration, Instant};
 
@@ -266,5 +274,15 @@ mod tests {
         let [blocked, unblocked] = found.join().unwrap();
         assert!(!blocked.0);
         assert_ne!(blocked.1, unblocked.1);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "process_vm_readv(2)")]
+    fn what_is_not_mapped_is_no_fault() {
+        let source = *b"some bytes";
+        let mut found = [0; 10];
+        assert!(peek(source.as_ptr().expose_provenance(), &mut found));
+        assert_eq!(found, source);
+        assert!(!peek(8, &mut found));
     }
 }

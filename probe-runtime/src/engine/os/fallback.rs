@@ -183,7 +183,7 @@ pub(crate) mod signal_catcher {
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::time::{Duration, Instant};
 
-    /// A signal: there is none.
+    /// A signal. No value exists.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Signal {}
 
@@ -327,7 +327,7 @@ pub(crate) mod mapped_file {
         }
     }
 
-    pub(crate) fn page() -> usize {
+    pub(crate) fn page_size() -> usize {
         4096
     }
 
@@ -403,11 +403,11 @@ pub(crate) mod perf {
         pub(crate) running: u64,
     }
 
-    /// A descriptor: there is none.
+    /// An event's descriptor. No event can be opened.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Descriptor(());
 
-    /// A page: there is none.
+    /// An event's page. No event can be opened.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Page(());
 

@@ -3,7 +3,7 @@
 //! A program that becomes a daemon closes all numbers, and the kernel gives the same ones to the
 //! files that it opens next. So each use compares the [identity](Identity) of the file behind the
 //! number. A number that is another file's by now is neither written nor closed. A file that has a
-//! path is opened again, if the path still leads to it: a trace goes on in a daemon.
+//! path is opened again, if the path still leads to it: a trace continues in a daemon.
 //!
 //! Limit: the comparison is one system call ahead of the use. The kernel hands out the lowest free
 //! number, so a file that stays open for long has a high one ([`move_to_high_number`]). To be hurt,

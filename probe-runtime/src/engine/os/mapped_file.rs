@@ -6,8 +6,8 @@
 //! that it is a child before it writes, and puts another file there.
 //!
 //! Another program may cut the file off. The kernel then raises `SIGBUS` where a thread touches
-//! memory behind the file's end. A handler puts zeroed private memory there, so that the program
-//! goes on. The handler is installed once, on top of the program's own, which gets all other
+//! memory behind the file's end. A handler puts zeroed private memory there, and the program
+//! continues. The handler is installed once, on top of the program's own, which gets all other
 //! signals. It does not help a thread that blocks `SIGBUS`, nor if the program later installs a
 //! handler that does not pass signals on.
 //!
@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use probe_patch::__runtime::os::chained_handler::ChainedHandler;
 
 use super::guarded_file::Identity;
+pub(crate) use super::process::page_size;
 use super::signal_mask::{SignalsBlocked, without_write_signals};
 
 /// Addresses for private memory and, directly behind it, a file's.
@@ -50,7 +51,7 @@ pub(crate) struct PartSizes {
 }
 
 impl MappedFile {
-    /// Reserves addresses. All sizes are multiples of [`page`].
+    /// Reserves addresses. All sizes are multiples of [`page_size`].
     ///
     /// # Errors
     /// The system's; [`Unsupported`](io::ErrorKind::Unsupported) if the kernel does not empty
@@ -110,11 +111,6 @@ impl Drop for MappedFile {
         // SAFETY: mapped by `new`; no code uses it any more.
         unsafe { libc::syscall(libc::SYS_munmap, self.start, self.private + self.shared) };
     }
-}
-
-pub(crate) fn page() -> usize {
-    // SAFETY: asks for a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// Maps private memory, or the file; with `MAP_FIXED`, at this place.
@@ -178,7 +174,7 @@ impl NewFile {
         told.map(|told| id_of(&told)).unwrap_or_default()
     }
 
-    /// Reserves room on the disk for so many bytes, so that no store meets a full disk.
+    /// Reserves room on the disk for this number of bytes, so that no store meets a full disk.
     ///
     /// # Errors
     /// The system's error number; `ENOSPC` if the disk has no such room.

@@ -31,7 +31,14 @@
 //! - if code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
 //! [`fallback`] has each service for the systems that lack it. Nothing here knows about probes.
-//! `probe-patch` provides further services, which patching and preparation also need.
+//! `probe-patch` provides further services, which patching and preparation also need, and says
+//! which of them handlers may call.
+//!
+//! They are `libc`'s functions, and not those of `rustix`: hits and handlers make these calls by
+//! number where a program may have replaced the C library's function by one with a probe in it, and
+//! write from memory that other threads store into. `rustix` lacks signal masks and handlers, and
+//! would come into builds that have no `agent`. Of `/proc`, three files are read here, one or two
+//! lines each, so the crate `procfs` would be longer.
 
 #[cfg(probe_backend = "off")]
 pub(crate) use probe_patch::__runtime::os::generic::{cancel, pin};

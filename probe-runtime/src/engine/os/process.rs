@@ -1,7 +1,8 @@
 //! Services that concern the whole process: a call at its end, whether it has raised rights,
 //! numbers that it shares with its children, and a right that one of its threads has at a time.
 
-// Safety: relies on atexit(3) and getauxval(3), and on mmap(2) and munmap(2) of a page of its own.
+// Safety: relies on atexit(3), getauxval(3) and sysconf(3), and on mmap(2) and munmap(2) of a page
+// of its own.
 #![cfg_attr(all(any(unix, windows), not(miri)), expect(unsafe_code, reason = "see above"))]
 
 use std::ops::Deref;
@@ -34,6 +35,13 @@ pub(crate) fn has_raised_rights() -> bool {
     return unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
     #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
     false
+}
+
+/// Returns the length of a page, in bytes.
+#[cfg(all(any(feature = "trace", feature = "perf"), target_os = "linux", not(miri)))]
+pub(crate) fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 #[cfg(all(unix, not(miri)))]

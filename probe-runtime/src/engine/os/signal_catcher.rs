@@ -275,7 +275,7 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) {
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler;
-        // A thread that waits in a system call goes on to wait. The handler runs on the thread's
+        // A thread that waits in a system call keeps waiting. The handler runs on the thread's
         // own stack: the standard library unmaps the main thread's other one when any thread exits.
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(signal, &raw const action, ptr::null_mut());

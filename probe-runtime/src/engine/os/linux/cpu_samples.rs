@@ -26,7 +26,7 @@ use crate::engine::os::fork::process;
 use crate::engine::os::thread;
 
 /// The memory for samples of a thread, behind the kernel's own page. A sample takes 16 bytes.
-const ROOM: usize = 64 << 10;
+const BUFFER_SIZE: usize = 64 << 10;
 /// The length of the kernel's page.
 const PAGE: usize = 4096;
 
@@ -93,8 +93,9 @@ impl CpuSamples {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: a new mapping, which replaces none.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), PAGE + ROOM, libc::PROT_READ, libc::MAP_SHARED, opened, 0) };
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), PAGE + BUFFER_SIZE, libc::PROT_READ, libc::MAP_SHARED, opened, 0)
+        };
         let error = io::Error::last_os_error();
         // SAFETY: a descriptor of ours, opened just now.
         unsafe { libc::close(opened) };
@@ -111,7 +112,7 @@ impl CpuSamples {
             return 0;
         }
         let head = self.head();
-        let size = ROOM as u64;
+        let size = BUFFER_SIZE as u64;
         let lost = head.saturating_sub(self.read).saturating_sub(size);
         if lost != 0 {
             // The beginning of the oldest of the others is not known.
@@ -150,7 +151,7 @@ impl CpuSamples {
 
     fn word(&self, at: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "less than the room")]
-        let place = self.start + PAGE + (at % ROOM as u64) as usize;
+        let place = self.start + PAGE + (at % BUFFER_SIZE as u64) as usize;
         let word: *const u64 = ptr::with_exposed_provenance(place);
         // SAFETY: in the mapping; samples begin at multiples of 8.
         unsafe { ptr::read_volatile(word) }
@@ -163,7 +164,7 @@ impl Drop for CpuSamples {
         if self.process == process() {
             let start: *mut libc::c_void = ptr::with_exposed_provenance_mut(self.start);
             // SAFETY: a mapping of ours, which nothing refers to any more.
-            unsafe { libc::munmap(start, PAGE + ROOM) };
+            unsafe { libc::munmap(start, PAGE + BUFFER_SIZE) };
         }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::slice;
 
 use super::iterate;
-use super::objects::Frozen;
+use super::objects::{Frozen, ProgramHeaders};
 
 /// The table's encodings: a signed word from its own place, a number, signed words from the
 /// table's beginning. Linkers make no others.
@@ -80,21 +80,13 @@ impl Table<'_> {
 
 /// Returns an object's text, if it has any of these addresses, and its table.
 fn text_and_table<'a>(info: &'a libc::dl_phdr_info, addrs: &[usize]) -> Option<(Range<usize>, Table<'a>)> {
-    // SAFETY: the dynamic linker's own table of program headers.
-    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let base = usize::try_from(info.dlpi_addr).ok()?;
-    let range = |header: &libc::Elf64_Phdr| -> Option<Range<usize>> {
-        let start = base.wrapping_add(usize::try_from(header.p_vaddr).ok()?);
-        Some(start..start.checked_add(usize::try_from(header.p_memsz).ok()?)?)
-    };
-    let loaded = |flag| headers.iter().filter(move |it| it.p_type == libc::PT_LOAD && it.p_flags & flag != 0);
+    let headers = ProgramHeaders::of(info)?;
     let has_some = |text: &Range<usize>| {
         addrs.get(addrs.partition_point(|addr| *addr < text.start)).is_some_and(|addr| text.contains(addr))
     };
-    let text = loaded(libc::PF_X).filter_map(range).find(has_some)?;
-    let table = headers.iter().find(|it| it.p_type == libc::PT_GNU_EH_FRAME).and_then(range)?;
-    let is_mapped = loaded(libc::PF_R)
-        .filter_map(range)
+    let text = headers.ranges(libc::PT_LOAD, libc::PF_X).find(has_some)?;
+    let (_, table) = headers.of_type(libc::PT_GNU_EH_FRAME).next()?;
+    let is_mapped = (headers.ranges(libc::PT_LOAD, libc::PF_R))
         .any(|segment| segment.start <= table.start && table.end <= segment.end);
     // SAFETY: the bytes lie within a mapped segment.
     let data = is_mapped.then(|| unsafe { slice::from_raw_parts(table.start as *const u8, table.len()) })?;

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::slice;
 
 use super::iterate;
-use super::objects::Frozen;
+use super::objects::{Frozen, ProgramHeaders};
 
 /// Tags of the dynamic section.
 const PLTRELSZ: u64 = 2;
@@ -48,10 +48,8 @@ impl Frozen {
     pub(crate) fn import_slots(&self, function: &str, besides: usize) -> Vec<ImportSlot> {
         let mut slots = Vec::new();
         iterate(&mut |info| {
-            let object = Mapped::of(info);
-            if !object.holds(besides) {
-                slots.extend(object.import_slots(function));
-            }
+            let object = LoadedObject::of(info).filter(|object| !object.holds(besides));
+            slots.extend(object.into_iter().flat_map(|object| object.import_slots(function)));
             true
         });
         slots
@@ -59,26 +57,18 @@ impl Frozen {
 }
 
 /// The readable memory of an object.
-struct Mapped {
+struct LoadedObject {
     base: usize,
     segments: Vec<Range<usize>>,
     dynamic: Range<usize>,
 }
 
-impl Mapped {
-    fn of(info: &libc::dl_phdr_info) -> Self {
-        // SAFETY: the dynamic linker's own table of program headers.
-        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let base = usize::try_from(info.dlpi_addr).unwrap_or(0);
-        let ranges = |ty| {
-            let is_readable = move |it: &&libc::Elf64_Phdr| it.p_type == ty && it.p_flags & libc::PF_R != 0;
-            headers.iter().filter(is_readable).filter_map(move |it| {
-                let start = base.wrapping_add(usize::try_from(it.p_vaddr).ok()?);
-                Some(start..start.checked_add(usize::try_from(it.p_memsz).ok()?)?)
-            })
-        };
-        let dynamic = ranges(libc::PT_DYNAMIC).next().unwrap_or(0..0);
-        Self { base, segments: ranges(libc::PT_LOAD).collect(), dynamic }
+impl LoadedObject {
+    fn of(info: &libc::dl_phdr_info) -> Option<Self> {
+        let headers = ProgramHeaders::of(info)?;
+        let dynamic = headers.ranges(libc::PT_DYNAMIC, libc::PF_R).next().unwrap_or(0..0);
+        let segments = headers.ranges(libc::PT_LOAD, libc::PF_R).collect();
+        Some(Self { base: headers.base, segments, dynamic })
     }
 
     fn holds(&self, addr: usize) -> bool {

@@ -6,7 +6,6 @@ pub(crate) mod cpu_samples;
 mod function_bounds;
 pub(crate) mod imports;
 pub(crate) mod objects;
-pub(crate) mod peek;
 
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::os::maps;

@@ -195,23 +195,43 @@ impl Frozen {
     }
 }
 
+/// The program headers of a loaded object, with their places in memory.
+pub(super) struct ProgramHeaders<'a> {
+    pub(super) base: usize,
+    all: &'a [libc::Elf64_Phdr],
+}
+
+impl<'a> ProgramHeaders<'a> {
+    pub(super) fn of(info: &'a libc::dl_phdr_info) -> Option<Self> {
+        // SAFETY: the dynamic linker's own table of program headers.
+        let all = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        Some(Self { base: usize::try_from(info.dlpi_addr).ok()?, all })
+    }
+
+    /// Returns the headers of this type, each with its range in memory.
+    pub(super) fn of_type(&self, ty: u32) -> impl Iterator<Item = (&'a libc::Elf64_Phdr, Range<usize>)> {
+        let base = self.base;
+        self.all.iter().filter(move |header| header.p_type == ty).filter_map(move |header| {
+            let start = base.wrapping_add(usize::try_from(header.p_vaddr).ok()?);
+            Some((header, start..start.checked_add(usize::try_from(header.p_memsz).ok()?)?))
+        })
+    }
+
+    /// Returns the ranges of this type whose rights include this one.
+    pub(super) fn ranges(&self, ty: u32, right: u32) -> impl Iterator<Item = Range<usize>> {
+        self.of_type(ty).filter(move |(header, _)| header.p_flags & right != 0).map(|(_, range)| range)
+    }
+}
+
 fn object(
     info: &libc::dl_phdr_info,
     owner: &[u8],
     is_type: impl Fn(u32) -> bool + Copy,
     is_main: bool,
 ) -> Option<Object> {
-    // SAFETY: the dynamic linker's own table of program headers.
-    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let base = usize::try_from(info.dlpi_addr).ok()?;
-    let range = |header: &libc::Elf64_Phdr| -> Option<Range<usize>> {
-        let start = base.wrapping_add(usize::try_from(header.p_vaddr).ok()?);
-        Some(start..start.checked_add(usize::try_from(header.p_memsz).ok()?)?)
-    };
-    let segments: Vec<Segment> = (headers.iter())
-        .filter(|header| header.p_type == libc::PT_LOAD)
-        .filter_map(|header| {
-            let range = range(header)?;
+    let headers = ProgramHeaders::of(info)?;
+    let segments: Vec<Segment> = (headers.of_type(libc::PT_LOAD))
+        .filter_map(|(header, range)| {
             let filled = usize::try_from(header.p_filesz.min(header.p_memsz)).ok()?;
             let has = |flag| header.p_flags & flag != 0;
             let (is_text, is_data) = (has(libc::PF_X), has(libc::PF_W));
@@ -221,9 +241,8 @@ fn object(
     let is_mapped = |bytes: &Range<usize>| {
         segments.iter().any(|segment| segment.range.start <= bytes.start && bytes.end <= segment.range.end)
     };
-    let notes: Vec<Range<usize>> = (headers.iter())
-        .filter(|header| header.p_type == libc::PT_NOTE)
-        .filter_map(range)
+    let notes: Vec<Range<usize>> = (headers.of_type(libc::PT_NOTE))
+        .map(|(_, range)| range)
         .filter(is_mapped)
         .flat_map(|bytes| {
             // SAFETY: the bytes lie within a mapped segment.
@@ -237,7 +256,7 @@ fn object(
         // SAFETY: the dynamic linker's own string.
         unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned()
     };
-    Some(Object { name, base, segments, notes, is_main })
+    Some(Object { name, base: headers.base, segments, notes, is_main })
 }
 
 /// Returns the ranges of the matching notes' descriptors in a note segment. Pure.

@@ -24,6 +24,7 @@ use perf_event_open_sys::bindings::{
 use perf_event_open_sys::perf_event_open;
 
 use super::guarded_file::high;
+use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
 
@@ -190,11 +191,6 @@ fn map(rights: libc::c_int, flags: libc::c_int, file: i32) -> Result<usize, i32>
     let start =
         unsafe { libc::syscall(libc::SYS_mmap, place, page_size(), rights, flags, i64::from(file), offset) };
     usize::try_from(start).map_err(|_| errno())
-}
-
-fn page_size() -> usize {
-    // SAFETY: no pointers.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// The last number that this process or one of its ancestors has given out.

@@ -16,6 +16,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
 
 use crate::engine::entry::cpu;
+use crate::engine::os::process::page_size;
 
 /// Reads a field of a page, which the kernel may write at any moment.
 macro_rules! word {
@@ -61,7 +62,7 @@ impl Page {
     /// Unmaps the page. No thread may read it any more.
     pub(crate) fn unmap(self) {
         // SAFETY: a mapping of ours.
-        unsafe { libc::syscall(libc::SYS_munmap, self.0, super::page_size()) };
+        unsafe { libc::syscall(libc::SYS_munmap, self.0, page_size()) };
     }
 
     /// Returns the event's count; `None` if that takes a system call.

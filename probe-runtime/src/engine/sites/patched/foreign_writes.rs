@@ -16,8 +16,8 @@
 use super::Site;
 use super::batch::{by_page, read_site};
 use crate::engine::entry::backend::block::{Block, LEN};
+use crate::engine::os::guarded_read::peek;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::os::peek::peek;
 use crate::engine::sites::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN};
 
 /// Returns those of the sites, in ascending order, that hold an instruction other than `left`
