@@ -51,10 +51,10 @@ struct ClockReading {
 static FIRST: OnceLock<ClockReading> = OnceLock::new();
 
 /// The minimum distance of two moments that give the rate to a few millionths.
-const APART: Duration = Duration::from_millis(20);
+const EXACT_RATE_AFTER: Duration = Duration::from_millis(20);
 /// The minimum distance of two moments that give the rate to a thousandth.
 #[cfg(feature = "profiler")]
-const ROUGHLY_APART: Duration = Duration::from_micros(100);
+const ROUGH_RATE_AFTER: Duration = Duration::from_micros(100);
 
 impl Default for Clock {
     fn default() -> Self {
@@ -99,7 +99,7 @@ impl Clock {
     /// Returns the length of a tick. If the process first used its clock less than 20 ms ago, this
     /// waits for the rest of that time.
     pub fn scale(self) -> Scale {
-        self.scale_since(*FIRST.get_or_init(ClockReading::now), APART)
+        self.scale_since(*FIRST.get_or_init(ClockReading::now), EXACT_RATE_AFTER)
     }
 
     /// Returns the length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was
@@ -109,7 +109,7 @@ impl Clock {
     pub(crate) fn rough_scale(self) -> Scale {
         let first = *FIRST.get_or_init(ClockReading::now);
         let is_recent = first.time.elapsed() < Duration::from_secs(1);
-        self.scale_since(if is_recent { first } else { ClockReading::now() }, ROUGHLY_APART)
+        self.scale_since(if is_recent { first } else { ClockReading::now() }, ROUGH_RATE_AFTER)
     }
 
     fn scale_since(self, first: ClockReading, apart: Duration) -> Scale {

@@ -1,13 +1,13 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
-//! ([`rehearsal`](crate::engine::dispatch::calibration)), now and then, from the thread that polls, as far as
-//! the budget pays for it: beside the program, since a processor that two threads share takes
-//! longer. The cost is the mean of the last rehearsals: where the two share it now and then, each
-//! takes one of two times, and so do the program's hits. In a program, a hit takes longer if its
-//! code has left the caches ([`COLD`]), and less if the processor executes it beside the function's
-//! own work ([`BESIDE`]). Delivered hits are [in order](crate::Consumer::needs_order), so they take
-//! the same beside any work.
+//! ([`calibration`](crate::engine::dispatch::calibration)), now and then, from the thread that
+//! polls, as far as the budget pays for it: beside the program, since a processor that two threads
+//! share takes longer. The cost is the mean of the last rehearsals: where the two share it now and
+//! then, each takes one of two times, and so do the program's hits. In a program, a hit takes
+//! longer if its code has left the caches ([`COLD`]), and less if the processor executes it beside
+//! the function's own work ([`BESIDE`]). Delivered hits are [in
+//! order](crate::Consumer::needs_order), so they take the same beside any work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

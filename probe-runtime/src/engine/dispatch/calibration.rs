@@ -21,7 +21,7 @@ use crate::engine::entry::backend::calibration::{CALL, call, count_in_place};
 use crate::engine::os::process::TryLock;
 
 /// Number of calls in a round.
-const CALLS: u32 = 64;
+const CALLS_PER_ROUND: u32 = 64;
 const ROUNDS: usize = 5;
 
 /// The turns to hook the definitions. A forked child may take over from a thread of its parent.
@@ -87,7 +87,7 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
 
 fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
     let start = now();
-    (0..CALLS).for_each(|_| call());
+    (0..CALLS_PER_ROUND).for_each(|_| call());
     now().saturating_sub(start)
 }
 
@@ -95,7 +95,7 @@ fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
 fn middle(round: impl FnMut() -> u64) -> f64 {
     let mut ticks: Vec<_> = std::iter::repeat_with(round).take(ROUNDS).collect();
     crate::engine::order::sort_by(&mut ticks, Ord::cmp);
-    ticks[ticks.len() / 2] as f64 / f64::from(CALLS)
+    ticks[ticks.len() / 2] as f64 / f64::from(CALLS_PER_ROUND)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         assert!(ticks > 0.0, "64 hits take more than the clock's nanosecond");
         assert_eq!(rounds, ROUNDS);
         let hits = counts.0.each_ref().map(|hits| hits.load(Ordering::Relaxed));
-        assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
+        assert_eq!(hits, [u64::from(CALLS_PER_ROUND) * ROUNDS as u64; 2], "of the entry, and of the exit");
         while cost_of_counted_hits(now()).is_none_or(|ticks| ticks == 0.0) {}
         while cost_of_blocks(now()).is_none_or(|ticks| ticks == 0.0) {}
         let _alone = alone();

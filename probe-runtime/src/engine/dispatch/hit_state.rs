@@ -149,9 +149,9 @@ impl HitState {
         light_barrier();
     }
 
-    /// Ends a call in a hit that goes on. The next read may be made by this hit, by the hit around
-    /// it, or by a signal handler's hit. It sees only data that is published by now, or its next
-    /// call has another number.
+    /// Ends a call in a hit that continues. The next read may be made by this hit, by the hit
+    /// around it, or by a signal handler's hit. It sees only data that is published by now, or its
+    /// next call has another number.
     #[inline(always)]
     pub(super) fn end_call(&self) {
         self.calls.store(self.calls().wrapping_add(1), Ordering::Release);

@@ -1,5 +1,5 @@
-//! What the way in of a patched backend reads: places in this room's types, which are asserted
-//! here, and the value that it finds in place of a hook.
+//! The offsets at which a patched backend's way in reads this room's types, with the assertions
+//! that its assembly relies on, and the value that it finds in place of a hook.
 
 // Safety: relies on the way in, as `delivery` does.
 #![expect(unsafe_code, reason = "see above")]

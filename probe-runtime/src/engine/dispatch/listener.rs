@@ -19,8 +19,8 @@
 //! library's code and no wider register.
 //!
 //! # Recorders
-//! What the way in of the x86-64 backend does by itself for a consumer that keeps a word for each
-//! hit. Such a consumer says by a [`Recorder`] where its memory for the thread is. If it is a
+//! The way in of a patched backend can record a hit by itself, for a consumer that keeps a word for
+//! each hit. Such a consumer says by a [`Recorder`] where its memory for the thread is. If it is a
 //! probe's only consumer, the way in stores the words: one for the hit, and if it has fields, one
 //! with their types and one for each field. It calls the consumer whenever anything else is to be
 //! done: memory to map, a part of the ring to begin, another generation, a time or a field that

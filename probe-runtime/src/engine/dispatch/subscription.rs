@@ -247,7 +247,7 @@ impl Subscription {
         WaitFor::Consumer(self.mark())
     }
 
-    /// Makes hits under way stop calling the consumer, or call it again. Hits that only count go on
+    /// Makes hits under way stop calling the consumer, or call it again. Hits that only count keep
     /// counting, unless they have just called another consumer. Must be called by the holder of the
     /// control lock.
     pub(crate) fn set_disabled(&self, is_disabled: bool) {

@@ -1,4 +1,4 @@
-//! What the processor counts, for clocks and measurements. It follows the target's architecture,
+//! The processor's counters, for clocks and measurements. This follows the target's architecture,
 //! whatever the backend is: an architecture that is not listed here has no counters.
 //!
 //! - `time_stamp()`: a counter that runs at one rate, in one or a few instructions that touch no

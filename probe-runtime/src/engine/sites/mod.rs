@@ -29,7 +29,7 @@
 //! 4. `Sealed` restores the rights that the pages had.
 //! 5. The visibility [`Visibility::Synchronous`] ends the batch with one barrier that makes every
 //!    thread serialise. When it returns, every thread executes the new instruction.
-//!    [`Visibility::Eventual`] skips the barrier. Other threads go on to execute the old
+//!    [`Visibility::Eventual`] skips the barrier. Other threads still execute the old
 //!    instruction for a moment (hundreds of cycles, measured). That is harmless, since both
 //!    instructions are complete.
 //!

@@ -1,7 +1,7 @@
 //! The counters of first hits, which hooks give to newly discovered probes.
 
 // Safety: relies on `COUNTED` being read only while the thread's slot is marked, and freed only
-// when `limbo` gives it out.
+// when `reclaimer` gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub(super) fn is_on() -> bool {
     !COUNTED.load(Ordering::SeqCst).is_null()
 }
 
-/// Ends the counting of discoveries. `limbo` must drop the result: hooks may still read it.
+/// Ends the counting of discoveries. `reclaimer` must drop the result: hooks may still read it.
 pub(super) fn end(_locked: &ControlLocked) -> Option<Box<Counted>> {
     let shared = COUNTED.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
@@ -64,7 +64,7 @@ impl Counted {
 
 /// Gives an unused counter back.
 pub(super) fn give_back(_inside: &ReadGuard, counter: usize) {
-    // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
+    // SAFETY: freed only when `reclaimer` gives it out, which looks at this thread's mark.
     let Some(shared) = (unsafe { COUNTED.load(Ordering::Acquire).as_ref() }) else { return };
     if shared.counters.contains(&counter) {
         let put = |spare: &AtomicUsize| {
@@ -76,7 +76,7 @@ pub(super) fn give_back(_inside: &ReadGuard, counter: usize) {
 
 /// Takes a counter for the probe that is being discovered, if discoveries count and one is left.
 pub(super) fn member(_inside: &ReadGuard) -> Option<NewMember> {
-    // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
+    // SAFETY: freed only when `reclaimer` gives it out, which looks at this thread's mark.
     let shared = unsafe { COUNTED.load(Ordering::Acquire).as_ref() }?;
     let counter = shared.take()?;
     Some(NewMember { counter, subscription: Arc::clone(&shared.subscription) })

@@ -1,7 +1,7 @@
 //! The remains of discoveries that no hit will find any more: their inline hooks, and their places.
 //! Both are retired, and freed when no thread can be in a hit that has read them.
 
-// Safety: relies on `control`, which drops them when `limbo` gives them out.
+// Safety: relies on `control`, which drops them when `reclaimer` gives them out.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::counters;
@@ -24,7 +24,7 @@ impl ReplacedHook {
 
 impl Drop for ReplacedHook {
     fn drop(&mut self) {
-        // SAFETY: taken once, and dropped when `limbo` gives it out.
+        // SAFETY: taken once, and dropped when `reclaimer` gives it out.
         unsafe { InlineHook::drop_in_place(self.0.inline_hook.get().cast()) };
         self.0.disown();
     }

@@ -21,8 +21,8 @@
 //!   handler's hits of the same probe add up.
 //! - *Unwinding*: a block calls no function, so only a walk from a signal handler can begin in one.
 //!   A walk by unwind tables ends there, as in all code made at run time, which has no table. A
-//!   walk by frame pointers goes on, since `rbp` is still the function's.
-//! - *Late hits*: a thread that is stopped between the site and `inc` counts when it goes on,
+//!   walk by frame pointers continues, since `rbp` is still the function's.
+//! - *Late hits*: a thread that is stopped between the site and `inc` counts when it continues,
 //!   whatever the site holds by then. Its hit began before the change; no other thread can tell
 //!   that it is still there.
 //!

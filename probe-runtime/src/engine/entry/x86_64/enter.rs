@@ -85,7 +85,7 @@ macro_rules! leave {
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
 /// comes first. `$record` names the assembly for hits that are recorded. `$deliver` calls the
-/// hook's function, with the stack pointer aligned to 16, and goes on with its last instruction.
+/// hook's function, with the stack pointer aligned to 16, and continues with its last instruction.
 macro_rules! enter {
     ($step:literal, [$($tls:literal,)*], $record:ident, [$($deliver:expr,)*], $($operands:tt)*) => {
         naked_asm!(

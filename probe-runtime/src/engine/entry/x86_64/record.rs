@@ -6,7 +6,7 @@
 //! ```
 //! It reads the hook again, since no register was free to keep it. That may be another one by now,
 //! of a probe with other consumers; then, and whenever the consumer has more to do than to store a
-//! word, the hit goes on at 5, where the consumer is called.
+//! word, the hit continues at 5, where the consumer is called.
 //!
 //! Nothing is stored in the ring before the last check, and a record's first word after its others:
 //! a ring may lie in a file, where the first word that is zero ends it.

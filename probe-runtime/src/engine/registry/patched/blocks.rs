@@ -182,7 +182,7 @@ impl Registry {
         self.blocks.mappings.retain(|pages| {
             let is_used = pages.clone().step_by(page_size()).any(|page| used.contains(&page));
             if !is_used {
-                // SAFETY: no site leads there, and the code that its blocks go on in is gone.
+                // SAFETY: no site leads there, and the code that its blocks jump back to is gone.
                 unsafe { unmap(pages) };
             }
             is_used
