@@ -133,7 +133,7 @@ impl Staged {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         match &self.content {
             Content::Nothing => Ok(()),
-            Content::Stream(content) => os::stream::open(&self.path)?.write_all(content),
+            Content::Stream(content) => GuardedFile::open_stream(&self.path)?.write_all(content),
             Content::Beside(beside, _) => {
                 fs::rename(beside, &self.path)?;
                 self.content = Content::Nothing;

@@ -225,7 +225,7 @@ fn on_stderr(call: &SlowCall<'_>) {
         let mut whole = [b'\n'; 513];
         whole[..text.len()].copy_from_slice(text.as_bytes());
         let _whole = crate::engine::os::cancel::Uncancellable::new();
-        crate::engine::os::stderr::write(&whole[..=text.len()]);
+        crate::engine::os::stderr::print(&whole[..=text.len()]);
     });
 }
 

@@ -18,7 +18,7 @@ use crate::engine::control::{Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::fork;
-use crate::engine::os::signal_mask::Masked;
+use crate::engine::os::signal_mask::SignalsBlocked;
 use crate::engine::per_thread::Local;
 use probe_core::abi::Kind;
 
@@ -227,7 +227,7 @@ impl Trigger {
             return Err(Error::Consumer("a trigger can be attached only once; make another one".into()));
         };
         let (timed, pending, rest) = (Arc::clone(&self.timed), Arc::clone(&self.pending), self.rest);
-        let masked = Masked::new();
+        let masked = SignalsBlocked::new();
         let handle = thread::Builder::new().name("probe-trigger".to_owned()).spawn(move || {
             while pending.wait() {
                 if let Some(call) = call(&pending, &timed) {

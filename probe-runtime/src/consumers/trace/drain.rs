@@ -20,7 +20,7 @@ use super::ring::Shape;
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
-use crate::engine::os::signal_mask::{self, Masked};
+use crate::engine::os::signal_mask::{self, SignalsBlocked};
 
 /// The shortest sleep, and the longest one, for any size of ring.
 const SLEEP_LIMITS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];
@@ -65,15 +65,15 @@ impl Drain {
         let mut output = output.map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
         let (recording, of_thread, of) = (Arc::clone(recording), Arc::clone(&shared), path.to_owned());
-        let masked = Masked::new();
+        let masked = SignalsBlocked::new();
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
-            signal_mask::wake_in_time();
+            signal_mask::minimise_timer_slack();
             let mut work = || {
                 let written =
                     drain(&recording, &of_thread, &mut output).and_then(|()| output.finish(&recording));
                 if let Err(error) = &written {
                     // The program may run for long before it asks.
-                    os::stderr::say(&problem(&of, error));
+                    os::stderr::print_line(&problem(&of, error));
                     output.cut(&recording);
                     of_thread.flushes().failed = Some(same(error));
                     outlive(&recording, &of_thread, &mut output);

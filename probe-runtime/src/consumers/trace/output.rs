@@ -59,7 +59,7 @@ impl Limit {
     /// Returns whether the file takes so much space that it shall not grow. One that tells nothing
     /// grows.
     fn is_reached(self, file: &mut GuardedFile) -> bool {
-        file.taken().is_some_and(|taken| taken >= self.0)
+        file.disk_usage().is_some_and(|taken| taken >= self.0)
     }
 }
 
@@ -99,7 +99,7 @@ impl Output {
     ) -> io::Result<Self> {
         let form = |recording: &Recording, file: GuardedFile| {
             let form = if is_perfetto(path) { Form::perfetto } else { Form::native };
-            let form = form(recording, file.out_of_the_way())?;
+            let form = form(recording, file.move_to_high_number())?;
             Ok(Self { form, limit: limit.map(Limit) })
         };
         if let Some(opened) = opened {
@@ -110,7 +110,7 @@ impl Output {
         }
         // No file beside must stay.
         let _whole = Uncancellable::new();
-        file::replace(path, |beside| form(recording, file::create(beside)?.found_at(path)))
+        file::replace(path, |beside| form(recording, file::create(beside)?.with_path(path)))
     }
 
     /// Writes what the threads have written, unless the file has reached its limit. Returns the

@@ -15,7 +15,7 @@
 //! has come to the same part of its ring again, such a store can replace words of a later record
 //! there. A check before each word would cost each hit.
 
-// Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
+// Safety: relies on memory of `os::mapped_file`, which is zeroed at first and stays mapped as long as
 // the `RingFile`.
 #![expect(unsafe_code, reason = "see above")]
 
@@ -36,13 +36,13 @@ use super::ring::Head;
 use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::os::cancel::Uncancellable;
-use crate::engine::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
-use crate::engine::os::masked::{Masked, unsignalled};
+use crate::engine::os::mapped_file::{self, FileId, KeptErrno, MappedFile, NewFile, PartSizes};
+use crate::engine::os::signal_mask::{SignalsBlocked, without_write_signals};
 use crate::engine::per_thread::{PerThread, ThreadMemory};
 use crate::report::file::replace;
 
 pub(super) struct RingFile {
-    memory: Mapped,
+    memory: MappedFile,
     name: FileName,
     /// The file of the process that attached.
     parent: FileId,
@@ -102,7 +102,7 @@ impl RingFile {
         if fs::metadata(&own).is_ok_and(|it| !it.is_file()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "only regular files can hold rings"));
         }
-        let page = mapped::page();
+        let page = mapped_file::page_size();
         let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
         let words = about.shape.sub_buffers * about.shape.words + ring::WORDS as u64;
         let stride = usize::try_from(words * 8).map_err(|_| too_large())?.next_multiple_of(page);
@@ -110,8 +110,8 @@ impl RingFile {
         let (front, [unseen, reading, later]) = front(about, [stride, rings, page], joining)?;
         let first = size_of_val(&*front);
         let all = rings.checked_add(first).ok_or_else(too_large)?;
-        let parts = Parts { first, other: stride, all };
-        let memory = Mapped::new(page + rings, parts)?;
+        let parts = PartSizes { first, other: stride, all };
+        let memory = MappedFile::new(page + rings, parts)?;
         let parent = FileId::default();
         let mut file = Self { memory, name, parent, front, unseen, reading, later, stride, count };
         // A process that has mapped a file of this name keeps it.
@@ -128,7 +128,7 @@ impl RingFile {
     /// file behind.
     fn write(&self, path: &CStr, began: Option<ClockReading>) -> Result<FileId, i32> {
         let file = NewFile::create(path)?;
-        self.fill(&file, began).inspect_err(|_| mapped::remove(path))?;
+        self.fill(&file, began).inspect_err(|_| mapped_file::remove(path))?;
         Ok(file.id())
     }
 
@@ -155,7 +155,7 @@ impl RingFile {
     pub(super) fn rings(&self, words: usize) -> Result<PerThread<Head, AtomicU64>, Error> {
         assert!(words * 8 <= self.stride, "it was made for them");
         let memory = ThreadMemory {
-            heads: self.memory.private_start() + mapped::page(),
+            heads: self.memory.private_start() + mapped_file::page_size(),
             parts: self.memory.shared_start() + self.bytes(),
             stride: self.stride,
             count: self.count,
@@ -192,7 +192,7 @@ impl RingFile {
     /// Returns whether there was room. One thread at a time may call this, outside of hits.
     pub(super) fn define(&self, definitions: &[u8]) -> bool {
         // A handler that forks has a child that would store into the file of this process.
-        let _masked = Masked::new();
+        let _masked = SignalsBlocked::new();
         let own = self.definition_room(&self.front);
         let Some(at) = own.place(definitions) else { return false };
         own.put(at, definitions);
@@ -225,11 +225,11 @@ impl RingFile {
     }
 
     fn begin_in_child(&self, clock: Clock) -> u64 {
-        let made = self.name.in_place(process::id(), true).ok_or(mapped::TOO_LONG).and_then(|path| {
+        let made = self.name.in_place(process::id(), true).ok_or(mapped_file::TOO_LONG).and_then(|path| {
             let path = path.as_c_str();
             // A child may have its parent's id, where each is the first process of its namespace.
-            if mapped::id(path) != Some(self.parent) {
-                mapped::remove(path);
+            if mapped_file::id(path) != Some(self.parent) {
+                mapped_file::remove(path);
             }
             self.write(path, Some(ClockReading::now(clock)))
         });
@@ -307,10 +307,10 @@ impl RingFile {
         let known = FileId(self.control().file.each_ref().map(|word| word.load(Relaxed)));
         let now = self.name.in_place(process::id(), self.is_child());
         // Somebody may have moved it, or made it read-only; it is whole in any case.
-        if now.and_then(|path| mapped::id(path.as_c_str())) == Some(known) {
+        if now.and_then(|path| mapped_file::id(path.as_c_str())) == Some(known) {
             let file = OpenOptions::new().write(true).open(path);
             let length = self.bytes() as u64 + bytes;
-            let _ = file.and_then(|file| unsignalled(|| file.set_len(length)));
+            let _ = file.and_then(|file| without_write_signals(|| file.set_len(length)));
         }
         Ok(())
     }

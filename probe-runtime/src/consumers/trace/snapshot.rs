@@ -38,7 +38,7 @@ pub(super) fn to_file(recording: &Recording, path: &Path) -> io::Result<()> {
         out.flush()
     };
     if file::is_stream(path) {
-        return write_to(os::stream::open(path)?);
+        return write_to(GuardedFile::open_stream(path)?);
     }
     file::replace(path, |beside| write_to(file::create(beside)?))
 }
@@ -115,7 +115,7 @@ impl OnPanic {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if let Err(problem) = write_all(LOCK_TIMEOUT) {
-                    os::stderr::say(&format!("PROBES: a panic has no snapshot: {problem}"));
+                    os::stderr::print_line(&format!("PROBES: a panic has no snapshot: {problem}"));
                 }
                 before(info);
             }));
@@ -130,7 +130,7 @@ impl OnPanic {
         let Some(recording) = self.recording.upgrade() else { return };
         let path = self.name.path(std::process::id(), self.process != fork::process());
         if let Err(error) = to_file(&recording, &path) {
-            os::stderr::say(&problem(&path, &error));
+            os::stderr::print_line(&problem(&path, &error));
         }
     }
 }
