@@ -3,7 +3,8 @@
 //! ```text
 //! selector      net::** kind=entry, !net::tls::**        which probes
 //! expression    bytes > 1K && path == "/"                which hits
-//! syntax        budget=1%, 5ms                           options, spans of time; mistakes, and their places
+//! options       budget=1%, text=alias                    of consumers
+//! interval      5ms                                      spans of time; size: 64K
 //! ```
 //! Everything here is pure. Each mistake is an error that knows its place in the text and says what
 //! would be right.
@@ -13,12 +14,22 @@
 
 // The parts below are for the runtime and the tools of the same version. The re-exports are public.
 #[doc(hidden)]
+pub mod error;
+#[doc(hidden)]
 pub mod expression;
+mod glob;
+#[doc(hidden)]
+pub mod interval;
+#[doc(hidden)]
+pub mod options;
 #[doc(hidden)]
 pub mod selector;
 #[doc(hidden)]
-pub mod syntax;
+pub mod size;
+#[doc(hidden)]
+pub mod trigger;
 
+pub use error::ParseError;
 pub use expression::Predicate;
+pub use options::Setting;
 pub use selector::{Selectable, Selector, SelectorError, Suggestions};
-pub use syntax::{ParseError, Setting};

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
+use super::MOST_TEXT;
 use super::fault::Fault;
 use super::operator::{Arithmetic, Comparison};
-use super::{MOST_TEXT, glob};
+use crate::glob;
 use probe_core::abi::{TextStart, Type, Value, ValueRef};
 
 /// A value of a field, a constant, or a result.

@@ -22,7 +22,7 @@ mod check;
 mod compile;
 mod datum;
 mod fault;
-mod glob;
+
 mod operator;
 mod parse;
 mod predicate;

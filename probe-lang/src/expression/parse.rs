@@ -4,7 +4,8 @@ use super::operator::{Arithmetic, Comparison};
 use super::token::{Token, token};
 use super::tree::{Node, Part};
 use super::{MOST_BYTES, MOST_DEPTH, MOST_NODES};
-use crate::syntax::{ParseError, floor};
+use crate::ParseError;
+use crate::error::floor;
 
 /// Reads expressions out of a text, from one place to the next.
 pub struct Parser<'a> {

@@ -1,6 +1,6 @@
 //! Cutting an expression into words.
 
-use crate::syntax::ParseError;
+use crate::ParseError;
 
 /// One word of an expression.
 #[derive(Clone, PartialEq, Debug)]

@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 
 use super::pointed::pointed;
-use crate::syntax::ParseError;
+use crate::ParseError;
 
 /// A mistake in a selector, and its place. It prints with the text and a caret below the place.
 ///

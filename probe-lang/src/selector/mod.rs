@@ -40,7 +40,7 @@ pub use pointed::{pointed, shortened};
 pub use suggest::did_you_mean;
 pub use words::TextWords;
 
-use crate::syntax::floor;
+use crate::error::floor;
 
 /// Greatest length of a selector, in bytes.
 pub const MAX_LEN: usize = 64 * 1024;

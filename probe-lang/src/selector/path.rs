@@ -7,7 +7,7 @@
 
 use super::glob::Glob;
 use super::nesting::{ByteRole, Escapes, ends_in_operator, marks, segments};
-use crate::syntax::ParseError;
+use crate::ParseError;
 
 /// Reads the path of a probe, or of a group.
 ///

@@ -6,7 +6,7 @@ use crate::engine::control::{Attachment, Consumer, Wants};
 use crate::engine::dispatch::Event;
 use crate::engine::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.

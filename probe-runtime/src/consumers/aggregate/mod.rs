@@ -40,8 +40,8 @@ use crate::engine::per_thread::PerThread;
 use crate::engine::period::Since;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Value, ValueRef};
+use probe_lang::ParseError;
 use probe_lang::expression::{Datum, Fault, Predicate, Program, Scope};
-use probe_lang::syntax::ParseError;
 
 /// Groups hits, and shows figures of each group: `count by(path)`, `sum(bytes)`,
 /// `latency by(outcome)`.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use probe_lang::ParseError;
 use probe_lang::expression::{Mismatch, Node, Parser, Scope, groups, number};
-use probe_lang::syntax::ParseError;
 
 /// Keys of one aggregation.
 pub(super) const MOST_KEYS: usize = 4;

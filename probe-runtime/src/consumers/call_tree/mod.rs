@@ -15,7 +15,7 @@ use crate::engine::control::{Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::Local;
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for
 /// each thread, and merged.
@@ -220,7 +220,7 @@ impl_display!(CallTree: tree);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_lang::syntax::settings;
+    use probe_lang::options::settings;
 
     fn read(options: &str) -> Result<(Option<usize>, bool), (usize, String)> {
         let settings: Vec<_> = settings(options).collect();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeInfo;
+use probe_lang::ParseError;
 use probe_lang::expression::Mismatch;
-use probe_lang::syntax::ParseError;
 
 /// The groups of probes whose fields an error lists, and the fields of each.
 const GROUPS: usize = 4;

@@ -17,8 +17,8 @@ use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::Type;
+use probe_lang::ParseError;
 use probe_lang::expression::{Mismatch, Predicate, Program, Scope};
-use probe_lang::syntax::ParseError;
 
 /// The part of a probe's hits in a decision.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::Zeroed;
 use crate::engine::registry::ProbeId;
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of

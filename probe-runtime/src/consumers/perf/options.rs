@@ -1,7 +1,7 @@
 //! The options in `PROBES`: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 impl Perf {
     /// Creates a consumer with the options `events` and `budget`.
@@ -37,7 +37,7 @@ fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_lang::syntax::settings;
+    use probe_lang::options::settings;
 
     fn from(options: &str) -> Result<Perf, ParseError> {
         Perf::with_settings(&settings(options).collect::<Vec<_>>())

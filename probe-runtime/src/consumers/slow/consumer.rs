@@ -14,7 +14,8 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::Local;
 use probe_core::abi::Kind;
-use probe_lang::syntax::{ParseError, Setting, interval};
+use probe_lang::interval::interval;
+use probe_lang::{ParseError, Setting};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The

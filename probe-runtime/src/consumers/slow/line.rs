@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use probe_lang::syntax::floor;
+use probe_lang::error::floor;
 
 /// A buffer of `N` bytes; the used part is valid UTF-8.
 pub(super) struct Line<const N: usize> {

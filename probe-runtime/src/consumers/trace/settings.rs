@@ -15,7 +15,8 @@ use super::{Keep, Trace};
 use crate::engine::error::Error;
 use crate::report::file::without_ending;
 use crate::report::program;
-use probe_lang::syntax::{ParseError, Setting, size};
+use probe_lang::size::size;
+use probe_lang::{ParseError, Setting};
 
 const ENDING: &str = probe_trace::Trace::ENDING;
 
@@ -147,7 +148,7 @@ fn beside(report: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_lang::syntax::settings;
+    use probe_lang::options::settings;
 
     fn trace(options: &str) -> Result<Trace, (usize, String)> {
         let settings: Vec<_> = settings(options).filter(|it| !it.name().is_empty()).collect();

@@ -31,7 +31,7 @@ use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use crate::report::{footnotes, notes};
 use probe_core::pairing::{CallKind, Place};
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// Shows probes to the current subscriber of `tracing`, so that an existing set-up of layers,
 /// filters and exporters has them, too.

@@ -25,7 +25,7 @@ use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
 use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
-use probe_lang::syntax::floor;
+use probe_lang::error::floor;
 
 /// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";

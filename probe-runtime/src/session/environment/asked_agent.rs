@@ -6,7 +6,7 @@ use super::malformed;
 use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 const VARIABLE: &str = "PROBE_AGENT";
 

@@ -17,7 +17,7 @@ use std::path::{PathBuf, is_separator};
 use crate::engine::order::sort_by;
 use crate::report::file;
 use crate::session::spec::{Format, endings, own_file};
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 /// Name of a report's file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
 use crate::session::spec::{Format, selector};
+use probe_lang::ParseError;
 use probe_lang::selector::{Assigned, TextWords, assigned};
-use probe_lang::syntax::ParseError;
 
 /// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";

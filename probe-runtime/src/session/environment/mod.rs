@@ -37,8 +37,8 @@ use crate::engine::os;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
 use crate::session::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
+use probe_lang::ParseError;
 use probe_lang::selector::shortened;
-use probe_lang::syntax::ParseError;
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::engine::os::signal_catcher::Signal;
-use probe_lang::syntax::{ParseError, interval};
+use probe_lang::ParseError;
+use probe_lang::interval::interval;
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";

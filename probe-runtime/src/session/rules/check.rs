@@ -4,7 +4,7 @@
 use super::condition::{Comparison, Condition, Operator};
 use super::figure::{Figure, Function};
 use super::rule::{Held, Rule};
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 /// Most comparisons of all alternatives of a condition.
 const MOST: usize = 2000;

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use probe_lang::ParseError;
+use probe_lang::interval::{interval, time_len};
 use probe_lang::selector::ends_in_operator;
-use probe_lang::syntax::{ParseError, interval, time_len};
 
 /// Brackets that may be open at once. More close nothing, so that a long text takes a short time.
 const MOST_OPEN: usize = 64;

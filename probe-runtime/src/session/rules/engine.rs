@@ -8,7 +8,7 @@ use super::phase::{Change, State, Totals};
 use super::reading::Reading;
 use super::rule::{Action, Rule, snapshot_recorder};
 use super::window::Window;
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 /// Rules, and their state. Rules and consumers have numbers, from 0.
 #[derive(Debug)]

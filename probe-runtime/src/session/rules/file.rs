@@ -6,8 +6,8 @@ use std::fmt;
 use super::parse::parse;
 use super::rule::Rule;
 use crate::engine::error::Error;
+use probe_lang::ParseError;
 use probe_lang::selector::pointed;
-use probe_lang::syntax::ParseError;
 
 /// The variable that names a program's own file of rules.
 pub(crate) const VARIABLE: &str = "PROBE_RULES";
@@ -28,7 +28,7 @@ impl RuleError {
         Self {
             place: place.to_owned(),
             text: text.to_owned(),
-            at: probe_lang::syntax::floor(text, at),
+            at: probe_lang::error::floor(text, at),
             problem,
         }
     }

@@ -5,7 +5,7 @@ use super::parse::parse;
 use super::rule::{Action, Rule, snapshot_recorder};
 use crate::engine::error::Error;
 use crate::session::spec::{check_for_client, consumers_of};
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 /// Reads the rules of a program's own file of this name. The consumers that they need are checked,
 /// too.

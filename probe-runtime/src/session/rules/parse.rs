@@ -22,9 +22,12 @@ use super::cut::{Cursor, closed};
 use super::figure::{Figure, Function, Unit};
 use super::rule::{Action, Held, Rule};
 use crate::session::spec::{Format, asked};
+use probe_lang::ParseError;
+use probe_lang::error::floor;
 use probe_lang::expression::Parser;
+use probe_lang::interval::interval;
 use probe_lang::selector::nearest;
-use probe_lang::syntax::{ParseError, WHEN, floor, interval};
+use probe_lang::trigger::WHEN;
 
 /// Greatest length of a rule, in bytes.
 const MOST_BYTES: usize = 8192;

@@ -8,7 +8,8 @@ use super::asked::{AttachedText, Failed, ReportFiles};
 use super::parse::{Asked, needs};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
-use probe_lang::syntax::{ParseError, WHEN};
+use probe_lang::ParseError;
+use probe_lang::trigger::WHEN;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TriggerRequest<'a> {

@@ -25,7 +25,7 @@ use crate::engine::control::{Attachment, Consumer};
 use crate::engine::error::Error;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
-use probe_lang::syntax::ParseError;
+use probe_lang::ParseError;
 
 /// Selectors and their consumers, as in the environment variable `PROBES`: `web::**=latency,
 /// db::**=count(text=alias)` (see [`init_from_env`](crate::init_from_env)). A spec parses from

@@ -29,7 +29,7 @@ use crate::report::metrics::{Measured, Metrics};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::report::missing_lines;
 use crate::report::notes_of_counts;
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// Formats of a report with rows and columns.
 const TABLE: &[Format] = &[Format::Text, Format::Json, Format::Csv];

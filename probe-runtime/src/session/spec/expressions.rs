@@ -10,9 +10,9 @@
 use std::ops::Range;
 
 use super::table::AGGREGATIONS;
+use probe_lang::ParseError;
 use probe_lang::expression::closing;
 use probe_lang::selector::{TextWords, ends_in_operator};
-use probe_lang::syntax::ParseError;
 
 /// A text without its expressions, and where they are.
 pub(super) struct Masked {

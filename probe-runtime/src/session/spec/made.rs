@@ -17,7 +17,7 @@ use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use probe_lang::expression::Predicate;
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// A consumer that is ready to be attached.
 pub(super) struct Made {

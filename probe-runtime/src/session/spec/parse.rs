@@ -8,9 +8,11 @@ use super::made::made_of;
 use super::request::Request;
 use super::table::{AGGREGATIONS, ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
+use probe_lang::ParseError;
 use probe_lang::expression::Predicate;
+use probe_lang::options::{split_options, with_options};
 use probe_lang::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, nearest, shortened, too_long};
-use probe_lang::syntax::{ParseError, begins_trigger, split_options, with_options};
+use probe_lang::trigger::begins_trigger;
 
 /// The requests of a text, and its triggers.
 pub(crate) struct Asked<'a> {

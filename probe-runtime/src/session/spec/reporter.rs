@@ -10,7 +10,7 @@ use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
 use crate::report::notes;
-use probe_lang::syntax::{ParseError, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) makes it
 /// available beside those of this crate.

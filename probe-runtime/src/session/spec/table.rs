@@ -25,7 +25,8 @@ use crate::consumers::{Aggregate, Count};
 use crate::consumers::{Latency, Slow};
 use crate::engine::error::Error;
 use crate::engine::sites::TextPolicy;
-use probe_lang::syntax::{ParseError, Setting, settings};
+use probe_lang::options::settings;
+use probe_lang::{ParseError, Setting};
 
 /// The option that every consumer has: its text policy.
 const TEXT: &str = "text";

@@ -16,7 +16,7 @@ use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
 use crate::session::spec::{Format, Rendered, SpecAttachment, endings};
-use probe_lang::syntax::floor;
+use probe_lang::error::floor;
 
 fn chosen<'a>(
     attachment: &'a ClientAttachment,

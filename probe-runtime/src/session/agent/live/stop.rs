@@ -3,7 +3,7 @@
 use probe_protocol::{ChannelError, Failure, FailureKind};
 
 use crate::engine::error::Error;
-use probe_lang::syntax::floor;
+use probe_lang::error::floor;
 
 /// A request that ends early.
 #[derive(Debug)]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use probe_lang::syntax::{ParseError, interval, settings};
+use probe_lang::ParseError;
+use probe_lang::interval::interval;
+use probe_lang::options::settings;
 
 /// The options of `snapshot`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,8 +11,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::keep::Keep;
+use probe_lang::ParseError;
+use probe_lang::interval::{interval, time_len};
 use probe_lang::selector::{Selector, nearest};
-use probe_lang::syntax::{ParseError, WHEN, interval, time_len};
+use probe_lang::trigger::WHEN;
 
 const CONDITION: &str = "latency(db::query) > 5ms";
 const ATTACH: &str = "attach db::** for 200ms, then snapshot";

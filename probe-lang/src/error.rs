@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 
 /// A mistake in a text, and the byte where it is. Consumers return it for their options: see
-/// [`Setting`](super::Setting). It prints as a description of the mistake.
+/// [`Setting`](crate::Setting). It prints as a description of the mistake.
 ///
 /// ```
 /// use probe_runtime::{ParseError, Setting};
