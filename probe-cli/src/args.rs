@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use probe_runtime::__tools::interval;
+use probe_lang::units::time;
 
 pub use agent::{AttachTo, Detach, Run};
 pub use enable::{Disable, Enable, Status};
@@ -308,10 +308,10 @@ pub struct Measure {
     #[command(flatten)]
     pub target: Target,
     /// Ends after this time [default: at Ctrl-C, or with the program]
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
     /// Shows it so often [default: 1s on a terminal, else at the end]
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub every: Option<Duration>,
 }
 
@@ -338,7 +338,7 @@ pub struct Trace {
     #[command(flatten)]
     pub target: Target,
     /// Ends after this time [default: at Ctrl-C, or with the program]
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
 }
 
@@ -354,7 +354,7 @@ pub struct Record {
     #[command(flatten)]
     pub target: Target,
     /// Ends after this time [default: at Ctrl-C, or with the program]
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
     /// The memory of each thread's ring, such as 16M; hits that find it full are lost. All rings
     /// together have 256M at most [default: 4M]

@@ -1,7 +1,7 @@
 //! Patterns of text: `*` is any text, `?` is one character, a backslash escapes.
 
 /// Returns whether a pattern matches a text as a whole. Takes at most the product of both lengths.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
     // The place after the last `*`, and the text that it has not taken yet.
     let mut star: Option<(usize, usize)> = None;

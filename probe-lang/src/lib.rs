@@ -4,7 +4,7 @@
 //! selector      net::** kind=entry, !net::tls::**        which probes
 //! expression    bytes > 1K && path == "/"                which hits
 //! options       budget=1%, text=alias                    of consumers
-//! interval      5ms                                      spans of time; size: 64K
+//! units         5ms, 64K, 10K/s, 1%
 //! ```
 //! Everything here is pure. Each mistake is an error that knows its place in the text and says what
 //! would be right.
@@ -14,20 +14,24 @@
 
 // The parts below are for the runtime and the tools of the same version. The re-exports are public.
 #[doc(hidden)]
+pub mod brackets;
+#[doc(hidden)]
+pub mod cursor;
+#[doc(hidden)]
 pub mod error;
 #[doc(hidden)]
 pub mod expression;
 mod glob;
 #[doc(hidden)]
-pub mod interval;
-#[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
 pub mod selector;
 #[doc(hidden)]
-pub mod size;
+pub mod suggest;
 #[doc(hidden)]
 pub mod trigger;
+#[doc(hidden)]
+pub mod units;
 
 pub use error::ParseError;
 pub use expression::Predicate;

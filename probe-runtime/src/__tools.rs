@@ -6,7 +6,6 @@
 pub use crate::consumers::try_event;
 pub use crate::report::{Table, Time, count, ending, shortened, was};
 pub use probe_core::abi::noted::{Memory, Noted};
-pub use probe_lang::interval::interval;
 
 /// The engine of rules, for drivers outside of this crate.
 #[cfg(feature = "agent")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use probe_runtime::__tools::interval;
+use probe_lang::units;
 
 /// A part of a hundred, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,9 +17,8 @@ impl Percent {
 
 /// Reads a percentage.
 pub(super) fn percent(text: &str) -> Result<Percent, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=1e6).contains(&percent) => {
+    match units::percent(text) {
+        Some(percent) if (0.0..=1e6).contains(&percent) => {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
             let thousandths = (percent * 1e3).round() as u32;
             Ok(Percent(thousandths))
@@ -30,7 +29,7 @@ pub(super) fn percent(text: &str) -> Result<Percent, String> {
 
 /// Reads the time of a window.
 pub(super) fn window(text: &str) -> Result<Duration, String> {
-    match interval(text)? {
+    match units::time(text)? {
         time if time < Duration::from_millis(10) => Err("a window takes at least 10ms".to_owned()),
         time => Ok(time),
     }

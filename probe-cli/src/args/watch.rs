@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use probe_runtime::__tools::interval;
+use probe_lang::units::time;
 
 use super::program::Target;
 use super::values::window;
@@ -25,6 +25,6 @@ pub struct Watch {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
     pub every: Duration,
     /// Ends after this time [default: at Ctrl-C, or with the program]
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
 }

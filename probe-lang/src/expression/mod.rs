@@ -22,7 +22,6 @@ mod check;
 mod compile;
 mod datum;
 mod fault;
-
 mod operator;
 mod parse;
 mod predicate;
@@ -34,7 +33,7 @@ mod tree;
 pub use check::{Mismatch, Scope, groups, number};
 pub use datum::Datum;
 pub use fault::{FAULTS, Fault};
-pub use parse::{Parser, closing};
+pub use parse::Parser;
 pub use predicate::Predicate;
 pub use program::{Program, Surroundings};
 pub use tree::Node;

@@ -5,7 +5,7 @@ use super::token::{Token, token};
 use super::tree::{Node, Part};
 use super::{MOST_BYTES, MOST_DEPTH, MOST_NODES};
 use crate::ParseError;
-use crate::error::floor;
+use crate::error::floor_char_boundary;
 
 /// Reads expressions out of a text, from one place to the next.
 pub struct Parser<'a> {
@@ -18,31 +18,12 @@ pub struct Parser<'a> {
     nodes: usize,
 }
 
-/// Returns the place of the bracket that closes the one at `open`. Brackets in quotes belong to the
-/// text there.
-pub fn closing(text: &str, open: usize, [opener, closer]: [char; 2]) -> Option<usize> {
-    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
-    for (at, c) in text[open..].char_indices() {
-        match (quote, c) {
-            _ if is_escaped => is_escaped = false,
-            (Some(_), '\\') => is_escaped = true,
-            (Some(quoted), c) if c == quoted => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None, c) if c == opener => depth += 1,
-            (None, c) if c == closer && depth == 1 => return Some(open + at),
-            (None, c) if c == closer => depth -= 1,
-            _ => (),
-        }
-    }
-    None
-}
-
 impl<'a> Parser<'a> {
     /// Begins at a byte of the text.
     pub fn new(text: &'a str, at: usize) -> Result<Self, ParseError> {
         if text.len() > MOST_BYTES {
             let problem = format!("at most {MOST_BYTES} bytes are read, and these are {}", text.len());
-            return Err(ParseError { at: floor(text, MOST_BYTES), problem });
+            return Err(ParseError { at: floor_char_boundary(text, MOST_BYTES), problem });
         }
         let (at, next, end) = token(text, at)?;
         Ok(Self { text, at, next, end, depth: 0, nodes: 0 })

@@ -1,6 +1,7 @@
 //! Cutting an expression into words.
 
 use crate::ParseError;
+use crate::units::factor;
 
 /// One word of an expression.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,24 +19,6 @@ pub(super) enum Token<'a> {
 /// Operators and brackets; a longer one comes before its beginning.
 const SYMBOLS: [&str; 20] = [
     "&&", "||", "==", "!=", "<=", ">=", "!~", "<", ">", "~", "!", "+", "-", "*", "/", "%", "(", ")", ",", "]",
-];
-
-/// Units of integers, and what each multiplies by: nanoseconds and bytes.
-const UNITS: [(&str, i128); 14] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("B", 1),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
 ];
 
 /// Returns the word that begins at `at`, and where it ends. Whitespace before it is skipped.
@@ -109,9 +92,9 @@ fn number(text: &str) -> Result<(Token<'_>, usize), ParseError> {
     let unit = &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
     let factor = match unit {
         "" => None,
-        unit => Some(UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor).ok_or_else(
-            || wrong(format!("`{unit}` is not a unit; there are ns, us, ms, s, m, h, and B, K, M, G")),
-        )?),
+        unit => Some(factor(unit).map(i128::from).ok_or_else(|| {
+            wrong(format!("`{unit}` is not a unit; there are ns, us, ms, s, m, h, and B, K, M, G"))
+        })?),
     };
     let len = len + unit.len();
     if !digits.contains('.') {

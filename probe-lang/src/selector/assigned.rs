@@ -6,9 +6,10 @@
 //! [`TermKey`] such as `kind=`, one in brackets or after a backslash, or one in the name of an
 //! operator. In `geo::operator===count` the last `=` assigns. Pure.
 
-use super::nesting::{ByteRole, Escapes, marks};
+use super::nesting::{ByteRole, marks};
 use super::path::is_in_operator;
 use super::words::{TermKey, TextWords};
+use crate::brackets::Reading;
 
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ fn last_equals(part: &str) -> Option<usize> {
     if part.starts_with('@') {
         return part.rfind('=');
     }
-    let marks = marks(part, Escapes::Read);
+    let marks = marks(part, Reading::Selector);
     let at = part.rmatch_indices('=').map(|(at, _)| at).find(|at| marks[*at] == ByteRole::Outside)?;
     let ends_operator = part[at + 1..].is_empty() && is_in_operator(last_segment(&part[..at]));
     (TermKey::named(&part[..at]).is_none() && !ends_operator).then_some(at)

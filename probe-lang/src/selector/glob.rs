@@ -9,8 +9,9 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::nesting::{ByteRole, Escapes, is_nested, marks, segments};
+use super::nesting::{ByteRole, is_nested, marks, segments};
 use super::segment::{Lead, PathSegment, end, lead, start};
+use crate::brackets::Reading;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Glob {
@@ -44,7 +45,7 @@ impl<'a> Path<'a> {
 
     fn nested(&self) -> PathRest<'_> {
         PathRest::Split(self.split.get_or_init(|| {
-            let ranges = segments(self.text, &marks(self.text, Escapes::None));
+            let ranges = segments(self.text, &marks(self.text, Reading::Path));
             ranges.into_iter().map(|range| &self.text[range]).collect()
         }))
     }
@@ -237,7 +238,7 @@ pub(super) mod tests {
     }
 
     fn matches(glob: &str, path: &str) -> bool {
-        let marks = marks(glob, Escapes::Read);
+        let marks = marks(glob, Reading::Selector);
         Glob::path(glob, &marks, segments(glob, &marks)).matches(&Path::new(path))
     }
 

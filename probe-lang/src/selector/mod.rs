@@ -3,7 +3,7 @@
 //! ```text
 //! text ──▶ words ▶ parse ──▶ terms ─┬─▶ paths (looked up) ──▶ matches a subject?
 //!                                   └─▶ patterns (globs, conditions)
-//! nothing matches ──▶ wider (a selector like it that does) | nearest (a name like it)
+//! nothing matches ──▶ broaden (a selector like it that does) | a name like one in it
 //! ```
 //! Parsing and matching are pure. Parsing is linear in the text. Matching costs one look-up of the
 //! path, and a comparison with each pattern until one matches; a selector has at most
@@ -11,36 +11,29 @@
 //! comparison.
 
 mod assigned;
-mod error;
+mod broaden;
 mod glob;
-mod nearest;
 mod nesting;
 mod parse;
 mod parsed;
 mod path;
-mod pointed;
 mod segment;
 mod selectable;
-mod suggest;
 mod term;
-mod wider;
 mod words;
 
-pub use error::SelectorError;
+pub use crate::error::SelectorError;
+pub use broaden::Suggestions;
 pub use parsed::NamedTerms;
 pub use parsed::Selector;
 pub use selectable::Selectable;
-pub use suggest::Suggestions;
 
 pub use assigned::{Assigned, assigned};
-pub use nearest::nearest;
-pub use nesting::ends_in_operator;
+pub use broaden::did_you_mean;
 pub use nesting::split_last;
-pub use pointed::{pointed, shortened};
-pub use suggest::did_you_mean;
 pub use words::TextWords;
 
-use crate::error::floor;
+use crate::error::floor_char_boundary;
 
 /// Greatest length of a selector, in bytes.
 pub const MAX_LEN: usize = 64 * 1024;
@@ -50,5 +43,5 @@ const MAX_PATTERNS: usize = 1_000;
 
 /// Returns the place where a text that is too long exceeds the limit; `None` for any other text.
 pub fn too_long(text: &str) -> Option<usize> {
-    (text.len() > MAX_LEN).then(|| floor(text, MAX_LEN))
+    (text.len() > MAX_LEN).then(|| floor_char_boundary(text, MAX_LEN))
 }

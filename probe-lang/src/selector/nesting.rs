@@ -1,19 +1,12 @@
 //! Nesting of brackets in a path. Inside of brackets, `::` and `,` belong to their segment:
 //! `geo::Map<a::Key,b::Value>::find` has three segments.
 //!
-//! A bracket nests if its partner follows. Otherwise it is a character like any other: `operator<`,
-//! `operator->`, `a<*`. So each path has one reading, and none is malformed. A path without
-//! brackets reads as if brackets did not exist.
-//!
-//! ```text
-//! round, square, curly   close their last opener; angle brackets that are open inside are characters
-//! <                      is a character right after the word `operator`
-//! >                      closes a `<` that is the last opener; is a character in `->` and right after the word `operator`
-//! \                      in a selector: takes the next character as it is
-//! ```
-//! Pure, linear.
+//! A bracket without a partner is a character like any other, see [`brackets`](crate::brackets). A
+//! path without brackets reads as if brackets did not exist. Pure, linear.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+
+use crate::brackets::{Found, Reading, scan};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ByteRole {
@@ -29,95 +22,29 @@ pub(super) enum ByteRole {
     Escaped,
 }
 
-/// Whether backslashes escape. They do in selectors, but not in the paths that selectors match.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Escapes {
-    Read,
-    None,
-}
-
 /// Returns whether a path may have segments that a plain split at `::` does not find.
 pub(super) fn is_nested(path: &str) -> bool {
     path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
 }
 
-/// Open brackets that wait for their partners, and the number of open round, square and curly ones.
-#[derive(Default)]
-struct Open {
-    stack: Vec<usize>,
-    round: usize,
-    square: usize,
-    curly: usize,
-}
-
-impl Open {
-    fn count(&mut self, bracket: u8) -> Option<&mut usize> {
-        match bracket {
-            b'(' => Some(&mut self.round),
-            b'[' => Some(&mut self.square),
-            b'{' => Some(&mut self.curly),
-            _ => None,
-        }
-    }
-
-    fn push(&mut self, at: usize, bytes: &[u8]) {
-        self.stack.push(at);
-        self.count(bytes[at]).into_iter().for_each(|count| *count += 1);
-    }
-
-    fn pop(&mut self, bytes: &[u8]) -> Option<usize> {
-        let at = self.stack.pop()?;
-        self.count(bytes[at]).into_iter().for_each(|count| *count -= 1);
-        Some(at)
-    }
-
-    /// Returns the last open bracket of this kind. Looks only at brackets that closing it removes,
-    /// or at none if no such bracket is open.
-    fn last(&mut self, bracket: u8, bytes: &[u8]) -> Option<usize> {
-        self.count(bracket).filter(|count| **count != 0)?;
-        self.stack.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
-    }
-}
-
-pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
+/// Returns the role of each byte of a path, or of one in a selector.
+pub(super) fn marks(path: &str, reading: Reading) -> Vec<ByteRole> {
     let bytes = path.as_bytes();
     let mut marks = vec![ByteRole::Outside; bytes.len()];
-    let mut open = Open::default();
     let mut strays: Vec<usize> = Vec::new();
     // Ordered by their ends.
     let mut pairs: Vec<(usize, usize)> = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let opener = match bytes[at] {
-            b'\\' if escapes == Escapes::Read => {
-                let len = path[at + 1..].chars().next().map_or(0, char::len_utf8);
+    let _ = scan(path, reading, |found| {
+        match found {
+            Found::Pair(opener, closer) => pairs.push((opener, closer)),
+            Found::Stray(at) => strays.push(at),
+            Found::Escape(at, end) => {
                 marks[at] = ByteRole::Escape;
-                marks[at + 1..=at + len].fill(ByteRole::Escaped);
-                at += 1 + len;
-                continue;
+                marks[at + 1..end].fill(ByteRole::Escaped);
             }
-            b'<' | b'>' if ends_in_operator(&path[..at]) => None,
-            b'>' if at > 0 && bytes[at - 1] == b'-' => None,
-            b'<' | b'(' | b'[' | b'{' => {
-                open.push(at, bytes);
-                None
-            }
-            b'>' => open.stack.last().copied().filter(|opener| bytes[*opener] == b'<'),
-            b')' => open.last(b'(', bytes),
-            b']' => open.last(b'[', bytes),
-            b'}' => open.last(b'{', bytes),
-            _ => None,
-        };
-        if let Some(opener) = opener {
-            while let Some(skipped) = open.pop(bytes).filter(|skipped| *skipped != opener) {
-                strays.push(skipped);
-            }
-            pairs.push((opener, at));
-        } else if matches!(bytes[at], b')' | b']') {
-            strays.push(at);
         }
-        at += 1;
-    }
+        ControlFlow::Continue(())
+    });
     // An outer pair comes before the pairs inside it.
     let mut begun = bytes.len();
     for (opener, closer) in pairs.into_iter().rev() {
@@ -127,18 +54,12 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
             begun = opener;
         }
     }
-    for at in strays.into_iter().chain(open.stack) {
+    for at in strays {
         if marks[at] == ByteRole::Outside && matches!(bytes[at], b'(' | b')' | b'[' | b']') {
             marks[at] = ByteRole::Stray;
         }
     }
     marks
-}
-
-/// Returns whether the last word is `operator`.
-pub fn ends_in_operator(path: &str) -> bool {
-    let before = path.strip_suffix("operator").map(|before| before.chars().next_back());
-    before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
 }
 
 /// Returns the segments of a path, separated by `::` outside of brackets.
@@ -164,7 +85,7 @@ pub fn split_last(path: &str) -> (&str, &str) {
     if !is_nested(path) {
         return path.rsplit_once("::").unwrap_or((path, path));
     }
-    match segments(path, &marks(path, Escapes::None)).last() {
+    match segments(path, &marks(path, Reading::Path)).last() {
         Some(last) if last.start != 0 => (&path[..last.start - "::".len()], &path[last.start..]),
         _ => (path, path),
     }
@@ -175,7 +96,7 @@ mod tests {
     use super::*;
 
     fn split(path: &str) -> Vec<&str> {
-        segments(path, &marks(path, Escapes::None)).into_iter().map(|range| &path[range]).collect()
+        segments(path, &marks(path, Reading::Path)).into_iter().map(|range| &path[range]).collect()
     }
 
     #[test]
@@ -241,22 +162,22 @@ mod tests {
         assert_eq!(split("a<*::b"), ["a<*", "b"]);
         assert_eq!(split("a>::b"), ["a>", "b"]);
         assert_eq!(split("a{::b<c::d>"), ["a{", "b<c::d>"]);
-        let marks = marks("f(::g]", Escapes::None);
+        let marks = marks("f(::g]", Reading::Path);
         assert_eq!((marks[1], marks[5]), (ByteRole::Stray, ByteRole::Stray));
     }
 
     #[test]
     fn an_escaped_bracket_is_a_character() {
-        let marks = marks(r"a\<b::c>\é", Escapes::Read);
+        let marks = marks(r"a\<b::c>\é", Reading::Selector);
         assert_eq!(marks[1..3], [ByteRole::Escape, ByteRole::Escaped]);
         assert_eq!(segments(r"a\<b::c>\é", &marks), [0..4, 6..11]);
-        assert_eq!(super::marks(r"a\", Escapes::Read)[1], ByteRole::Escape);
+        assert_eq!(super::marks(r"a\", Reading::Selector)[1], ByteRole::Escape);
     }
 
     proptest::proptest! {
         #[test]
         fn every_text_has_segments(path in r"[a-z<>()\[\]{}:\\,é-]{0,40}") {
-            for escapes in [Escapes::Read, Escapes::None] {
+            for escapes in [Reading::Selector, Reading::Path] {
                 let marks = marks(&path, escapes);
                 let segments = segments(&path, &marks);
                 let joined = segments.iter().map(|range| &path[range.clone()]).collect::<Vec<_>>().join("::");

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::broaden::broaden;
 use super::glob::Path;
 use super::term::{Term, beginning};
-use super::{Selectable, SelectorError, parse, path, wider};
+use super::{Selectable, SelectorError, parse, path};
 
 /// A parsed selector, which names a set of probes.
 ///
@@ -263,7 +264,7 @@ impl Selector {
         for term in terms {
             let path = &term.path_range;
             let path = path.start.saturating_sub(term.range.start)..path.end.saturating_sub(term.range.start);
-            wider::wider(&self.text[term.range.clone()], path, &mut all);
+            broaden(&self.text[term.range.clone()], path, &mut all);
         }
         all
     }

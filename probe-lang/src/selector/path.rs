@@ -6,15 +6,16 @@
 //! - After a backslash: any character.
 
 use super::glob::Glob;
-use super::nesting::{ByteRole, Escapes, ends_in_operator, marks, segments};
+use super::nesting::{ByteRole, marks, segments};
 use crate::ParseError;
+use crate::brackets::{Reading, ends_in_operator};
 
 /// Reads the path of a probe, or of a group.
 ///
 /// # Errors
 /// The first byte that can't be part of it, and the reason.
 pub(super) fn path(text: &str) -> Result<Glob, ParseError> {
-    let marks = marks(text, Escapes::Read);
+    let marks = marks(text, Reading::Selector);
     let segments = segments(text, &marks);
     for range in &segments {
         let (segment, marks) = (&text[range.clone()], &marks[range.clone()]);
@@ -114,7 +115,7 @@ fn not_in_a_path(wrong: char) -> String {
 
 /// Returns the path with the escapes that a selector needs.
 pub(super) fn escape(path: &str) -> String {
-    let marks = marks(path, Escapes::None);
+    let marks = marks(path, Reading::Path);
     let escaped = segments(path, &marks).into_iter().map(|range| {
         let (segment, marks) = (&path[range.clone()], &marks[range]);
         let mut misplaced = misplaced(segment, marks).map(|(at, _)| at).peekable();

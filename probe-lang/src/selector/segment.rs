@@ -1,6 +1,7 @@
 //! The segments of a glob, and the checks they allow on a path before it is split.
 
 use super::nesting::is_nested;
+use crate::glob;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PathSegment {
@@ -8,24 +9,39 @@ pub(super) enum PathSegment {
     Any,
     /// A segment without wildcards.
     Exact(String),
-    /// A segment with `*`: the literal parts between the wildcards.
-    Parts(Vec<String>),
+    /// A segment with `*`.
+    Wild {
+        /// The pattern, for [`glob::matches`].
+        pattern: String,
+        /// The text before the first `*`.
+        start: String,
+        /// The text after the last `*`.
+        end: String,
+        /// Length of the shortest text that matches.
+        shortest: usize,
+    },
 }
 
 impl PathSegment {
     /// Parses a segment. A `*` is a wildcard unless `is_literal` returns true for its place.
     pub(super) fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
-        let (mut parts, mut start) = (Vec::new(), 0);
-        for at in (0..text.len()).filter(|at| text.as_bytes()[*at] == b'*' && !is_literal(*at)) {
-            parts.push(text[start..at].to_owned());
-            start = at + 1;
+        let is_star = |at: &usize| text.as_bytes()[*at] == b'*' && !is_literal(*at);
+        let stars: Vec<_> = (0..text.len()).filter(is_star).collect();
+        let [first, .., last] = [&stars[..], &stars].concat()[..] else {
+            return Self::Exact(text.to_owned());
+        };
+        if stars.len() == 2 && text == "**" {
+            return Self::Any;
         }
-        match parts.len() {
-            0 => return Self::Exact(text.to_owned()),
-            2 if text == "**" => return Self::Any,
-            _ => parts.push(text[start..].to_owned()),
+        let mut pattern = String::with_capacity(text.len());
+        for (at, c) in text.char_indices() {
+            if matches!(c, '*' | '?' | '\\') && !is_star(&at) {
+                pattern.push('\\');
+            }
+            pattern.push(c);
         }
-        Self::Parts(parts)
+        let (start, end) = (text[..first].to_owned(), text[last + 1..].to_owned());
+        Self::Wild { pattern, start, end, shortest: text.len() - stars.len() }
     }
 
     /// Returns the only text that matches, if there is no wildcard.
@@ -41,7 +57,7 @@ impl PathSegment {
         match self {
             Self::Any => None,
             Self::Exact(text) => Some(text.len()),
-            Self::Parts(parts) => Some(parts.iter().map(String::len).sum()),
+            Self::Wild { shortest, .. } => Some(*shortest),
         }
     }
 
@@ -51,14 +67,10 @@ impl PathSegment {
         match self {
             Self::Any => true,
             Self::Exact(exact) => exact == text,
-            Self::Parts(parts) => {
-                let [first, middle @ .., last] = parts.as_slice() else { return false };
-                let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
-                for part in middle {
-                    let Some(at) = rest.find(part.as_str()) else { return false };
-                    rest = &rest[at + part.len()..];
-                }
-                rest.ends_with(last.as_str())
+            Self::Wild { pattern, start, end, shortest } => {
+                // Most texts fail here already.
+                let is_possible = text.len() >= *shortest && text.starts_with(start) && text.ends_with(end);
+                is_possible && glob::matches(pattern.as_bytes(), text.as_bytes())
             }
         }
     }
@@ -73,13 +85,13 @@ pub(super) fn start(segments: &[PathSegment], separator: &str) -> String {
         match segment {
             PathSegment::Any => break,
             PathSegment::Exact(text) => start.push_str(text),
-            PathSegment::Parts(parts) => {
-                start.extend(parts.first().map(String::as_str));
+            PathSegment::Wild { start: first, .. } => {
+                start.push_str(first);
                 break;
             }
         }
         // A `**` may match no segment, so the separator before it may be missing.
-        if matches!(segments.get(at + 1), Some(PathSegment::Exact(_) | PathSegment::Parts(_))) {
+        if matches!(segments.get(at + 1), Some(PathSegment::Exact(_) | PathSegment::Wild { .. })) {
             start.push_str(separator);
         }
     }
@@ -115,8 +127,8 @@ pub(super) fn end(segments: &[PathSegment], separator: &str) -> String {
         match segment {
             PathSegment::Any => break,
             PathSegment::Exact(text) => texts.push(text.as_str()),
-            PathSegment::Parts(parts) => {
-                texts.extend(parts.last().map(String::as_str));
+            PathSegment::Wild { end, .. } => {
+                texts.push(end);
                 break;
             }
         }

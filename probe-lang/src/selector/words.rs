@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use super::nesting::{ByteRole, Escapes, ends_in_operator, marks};
+use super::nesting::{ByteRole, marks};
+use crate::brackets::{Reading, ends_in_operator};
 
 /// Cuts a text into parts, from its beginning to its end.
 pub struct TextWords<'a> {
@@ -48,7 +49,7 @@ impl<'a> TextWords<'a> {
     fn roles(&mut self, at: usize) -> &[ByteRole] {
         if !self.word.contains(&at) {
             self.word = at..at + word_len(&self.text[at..]);
-            self.marks = marks(&self.text[self.word.clone()], Escapes::Read);
+            self.marks = marks(&self.text[self.word.clone()], Reading::Selector);
         }
         &self.marks[at - self.word.start..]
     }
@@ -136,7 +137,7 @@ mod tests {
             return rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
         }
         let word = &rest[..word_len(rest)];
-        let marks = marks(word, Escapes::Read);
+        let marks = marks(word, Reading::Selector);
         let comma = word.match_indices(',').find(|(at, _)| marks[*at] == ByteRole::Outside);
         comma.map_or(word.len(), |(at, _)| at)
     }

@@ -6,7 +6,9 @@ use std::io;
 use std::ops::Range;
 
 use crate::engine::sites::{ALIAS_WORKS, Report, TextPolicy};
-use probe_lang::selector::{SelectorError, did_you_mean, pointed, shortened};
+use probe_lang::SelectorError;
+use probe_lang::error::{mistake, shortened};
+use probe_lang::selector::did_you_mean;
 
 /// The reason why a request failed. `Debug` prints the same text as `Display`, so `main` may return
 /// it.
@@ -222,20 +224,13 @@ impl fmt::Display for Error {
             Self::Register { name, problem } => {
                 write!(f, "the consumer `{name}` can't be registered: {problem}")
             }
-            Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
+            Self::Spec { spec, at, problem } => mistake("malformed spec", spec, *at, problem, f),
             Self::Expression { text, at, problem } => {
-                mistaken("this does not fit the probes", text, *at, problem, f)
+                mistake("this does not fit the probes", text, *at, problem, f)
             }
-            Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
+            Self::Environment { variable, value, at, problem } => mistake(variable, value, *at, problem, f),
         }
     }
-}
-
-/// Writes the mistake in a text and points at its place.
-fn mistaken(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let column = text[..at].chars().count() + 1;
-    writeln!(f, "{what}, column {column}: {problem}")?;
-    pointed(text, at, f)
 }
 
 impl fmt::Debug for Error {

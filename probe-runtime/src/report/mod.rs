@@ -12,7 +12,6 @@ mod notes;
 #[cfg(feature = "serde")]
 mod serialized;
 mod table;
-mod units;
 
 #[cfg(feature = "metrics")]
 pub(crate) use document::JsonObject;
@@ -26,8 +25,9 @@ pub(crate) use functions::Columns;
 pub(crate) use functions::{FixedColumns, functions};
 pub(crate) use names::{RowDefinition, labels};
 pub use names::{ending, shortened};
+pub use notes::{count, was};
 pub(crate) use notes::{footnotes, foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::{left_out, missing, missing_lines};
+pub use probe_lang::units::Time;
 pub use table::Table;
-pub use units::{Time, count, was};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use super::{Cell, Row, was};
+use super::{Cell, Row};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::engine::calls::LeftOut;
 use crate::engine::control::{Screen, Untyped};
@@ -104,6 +104,16 @@ impl LeftOut {
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     footnotes(&missing_lines(lost, left_out), f)
+}
+
+/// Returns a number of things: `1 call`, `2 calls`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns the same with a verb: `1 call was`, `2 calls were`.
+pub fn was(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }
 
 #[cfg(test)]

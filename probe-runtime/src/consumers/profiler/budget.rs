@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use probe_lang::units;
+
 /// The budget of a [`Profiler`](super::Profiler): a part of the CPU time that the program uses, or
 /// a number of calls a second.
 ///
@@ -101,14 +103,12 @@ impl FromStr for Budget {
     /// Parses `1%` or `1000/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
         let wrong = |problem: &str| format!("`{text}` {problem}; write `1%` or `1000/s`");
-        let budget = match (text.strip_suffix('%'), text.strip_suffix("/s")) {
-            (Some(percent), _) => number(percent).map(Self::percent),
-            (_, Some(calls)) => number(calls).map(Self::calls_per_second),
-            _ => None,
-        };
-        let budget = budget.ok_or_else(|| wrong("is not a budget"))?;
+        let percent = units::percent(text).filter(|_| text.ends_with('%'));
+        let budget = percent
+            .map(Self::percent)
+            .or_else(|| units::rate(text).map(Self::calls_per_second))
+            .ok_or_else(|| wrong("is not a budget"))?;
         budget.problem().map_or(Ok(budget), |problem| Err(wrong(problem)))
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::Local;
 use probe_core::abi::Kind;
-use probe_lang::interval::interval;
+use probe_lang::units::time;
 use probe_lang::{ParseError, Setting};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
@@ -136,7 +136,7 @@ impl Slow {
         let (mut over, mut at_most) = (None, None);
         for it in settings {
             if it.name() == "over" {
-                over = Some(interval(it.value()).map_err(|why| it.invalid_value(why))?);
+                over = Some(time(it.value()).map_err(|why| it.invalid_value(why))?);
             } else {
                 let why = |_| format!("`{}` is not a number of calls a second", it.value());
                 at_most =

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use probe_lang::error::floor;
+use probe_lang::error::floor_char_boundary;
 
 /// A buffer of `N` bytes; the used part is valid UTF-8.
 pub(super) struct Line<const N: usize> {
@@ -54,7 +54,11 @@ impl<const N: usize> fmt::Write for LineWriter<'_, N> {
         let Line { bytes, len } = self.0;
         let (mut all, start) = (bytes.get(), len.get());
         let is_whole = start + text.len() + CUT.len() <= N;
-        let kept = if is_whole { text } else { &text[..floor(text, (N - CUT.len()).saturating_sub(start))] };
+        let kept = if is_whole {
+            text
+        } else {
+            &text[..floor_char_boundary(text, (N - CUT.len()).saturating_sub(start))]
+        };
         let mut end = start;
         for part in [kept, if is_whole { "" } else { CUT }] {
             if end + part.len() <= N {

@@ -15,7 +15,7 @@ use super::{Keep, Trace};
 use crate::engine::error::Error;
 use crate::report::file::without_ending;
 use crate::report::program;
-use probe_lang::size::size;
+use probe_lang::units::size;
 use probe_lang::{ParseError, Setting};
 
 const ENDING: &str = probe_trace::Trace::ENDING;

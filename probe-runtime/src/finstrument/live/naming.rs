@@ -25,7 +25,7 @@ use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
 use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
-use probe_lang::error::floor;
+use probe_lang::error::floor_char_boundary;
 
 /// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";
@@ -257,7 +257,7 @@ fn place(location: &Location<'_>) -> Option<Place> {
 
 /// Cuts a text to the length that a definition can hold.
 fn short(text: &str) -> String {
-    text[..floor(text, usize::from(u16::MAX) / 2)].to_owned()
+    text[..floor_char_boundary(text, usize::from(u16::MAX) / 2)].to_owned()
 }
 
 #[cfg(test)]

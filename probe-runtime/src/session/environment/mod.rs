@@ -38,7 +38,7 @@ use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
 use crate::session::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
 use probe_lang::ParseError;
-use probe_lang::selector::shortened;
+use probe_lang::error::shortened;
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";

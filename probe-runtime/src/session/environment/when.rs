@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::os::signal_catcher::Signal;
 use probe_lang::ParseError;
-use probe_lang::interval::interval;
+use probe_lang::units::time;
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";
@@ -24,7 +24,7 @@ impl When {
     /// Parses the variables' values; an empty value counts as none. An error carries the variable's
     /// name.
     pub(super) fn parse(every: &str, on: &str, signals: &str) -> Result<Self, (&'static str, ParseError)> {
-        let every = (!every.is_empty()).then(|| interval(every).and_then(at_least)).transpose();
+        let every = (!every.is_empty()).then(|| time(every).and_then(at_least)).transpose();
         let every = every.map_err(|problem| (EVERY, ParseError { at: 0, problem }))?;
         let on = if on.is_empty() { Vec::new() } else { names(on, &[]).map_err(|it| (ON, it))? };
         let mut ends = match signals.trim() {

@@ -7,7 +7,7 @@ use super::parse::parse;
 use super::rule::Rule;
 use crate::engine::error::Error;
 use probe_lang::ParseError;
-use probe_lang::selector::pointed;
+use probe_lang::error::{floor_char_boundary, mistake};
 
 /// The variable that names a program's own file of rules.
 pub(crate) const VARIABLE: &str = "PROBE_RULES";
@@ -25,20 +25,13 @@ pub struct RuleError {
 impl RuleError {
     /// A mistake at a byte of a text.
     pub(super) fn new(place: &str, text: &str, ParseError { at, problem }: ParseError) -> Self {
-        Self {
-            place: place.to_owned(),
-            text: text.to_owned(),
-            at: probe_lang::error::floor(text, at),
-            problem,
-        }
+        Self { place: place.to_owned(), text: text.to_owned(), at: floor_char_boundary(text, at), problem }
     }
 }
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let column = self.text[..self.at].chars().count() + 1;
-        writeln!(f, "{}, column {column}: {}", self.place, self.problem)?;
-        pointed(&self.text, self.at, f)
+        mistake(&self.place, &self.text, self.at, &self.problem, f)
     }
 }
 

@@ -21,7 +21,6 @@
 
 mod check;
 mod condition;
-mod cut;
 mod engine;
 mod figure;
 mod file;

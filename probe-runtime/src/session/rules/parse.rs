@@ -18,16 +18,17 @@ use std::time::Duration;
 
 use super::check::check;
 use super::condition::{Comparison, Condition, Operator};
-use super::cut::{Cursor, closed};
 use super::figure::{Figure, Function, Unit};
 use super::rule::{Action, Held, Rule};
 use crate::session::spec::{Format, asked};
 use probe_lang::ParseError;
-use probe_lang::error::floor;
+use probe_lang::brackets::closing;
+use probe_lang::cursor::Cursor;
+use probe_lang::error::floor_char_boundary;
 use probe_lang::expression::Parser;
-use probe_lang::interval::interval;
-use probe_lang::selector::nearest;
+use probe_lang::suggest::unknown;
 use probe_lang::trigger::WHEN;
+use probe_lang::units;
 
 /// Greatest length of a rule, in bytes.
 const MOST_BYTES: usize = 8192;
@@ -47,7 +48,7 @@ const TAIL: [&str; 2] = ["at most", "every"];
 pub(super) fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
     if text.len() > MOST_BYTES {
         let problem = format!("a rule has at most {MOST_BYTES} bytes, and these are {}", text.len());
-        return Err(ParseError { at: floor(text, MOST_BYTES), problem });
+        return Err(ParseError { at: floor_char_boundary(text, MOST_BYTES), problem });
     }
     let mut cursor = Cursor::new(text);
     if !cursor.skip_word(WHEN) {
@@ -158,7 +159,7 @@ fn comparison(cursor: &mut Cursor<'_>, is_negated: bool) -> Result<Comparison, P
     else {
         return cursor.fail("a comparison stands here: `>`, `>=`, `<`, `<=`, `==` or `!=`, and a limit");
     };
-    cursor.go(symbol.len());
+    cursor.pass(symbol.len());
     let limit = limit(cursor, figure.unit())?;
     let operator = if is_negated { operator.negated() } else { operator };
     Ok(Comparison { figure, operator, limit, at })
@@ -174,15 +175,15 @@ fn figure(cursor: &mut Cursor<'_>) -> Result<Figure, ParseError> {
             FIGURES.join(", ")
         ));
     }
-    cursor.go(word.len());
+    cursor.pass(word.len());
     if !cursor.rest().starts_with('(') {
         return cursor.fail(format!("a selector in parentheses stands after `{word}`: `{EXAMPLE}`"));
     }
-    let Some(len) = closed(cursor.rest()) else {
+    let Some(closer) = closing(cursor.rest()) else {
         return cursor.fail("this parenthesis is not closed");
     };
     let start = cursor.at + 1;
-    let inside = &cursor.go(len)[1..len - 1];
+    let inside = &cursor.pass(closer + 1)[1..closer];
     let of_hits = Function::named(word, false);
     let number = match (of_hits, Function::named(word, true)) {
         (_, None) => None,
@@ -223,7 +224,8 @@ fn selector(text: &str, from: usize, start: usize) -> Result<&str, ParseError> {
     let text = &text[from..];
     let (selector, start) = (text.trim(), start + from + text.len() - text.trim_start().len());
     let spec = format!("{selector}=count");
-    let wrong = |error: ParseError| ParseError { at: start + floor(selector, error.at), ..error };
+    let wrong =
+        |error: ParseError| ParseError { at: start + floor_char_boundary(selector, error.at), ..error };
     let asked = asked(&spec).map_err(wrong)?;
     match asked.requests.len() {
         1 => Ok(selector),
@@ -244,33 +246,18 @@ fn limit(cursor: &mut Cursor<'_>, unit: Unit) -> Result<f64, ParseError> {
     let text = &rest[..len];
     let (problem, limit) = match unit {
         Unit::Time => {
-            let time = interval(text).ok().map(|it| it.as_nanos() as f64);
+            let time = units::time(text).ok().map(|it| it.as_nanos() as f64);
             ("is no span of time; write `5ms` or `2s`", time)
         }
         Unit::Rate => {
-            let number = scaled(text.strip_suffix("/s").unwrap_or(text)).filter(|it| *it >= 0.0);
+            let number = units::hits(text.strip_suffix("/s").unwrap_or(text)).filter(|it| *it >= 0.0);
             ("is no number of hits a second; write `1000` or `10K`", number)
         }
-        Unit::Number => ("is no number; write `1000` or `10K`", scaled(text)),
+        Unit::Number => ("is no number; write `1000` or `10K`", units::number(text)),
     };
     let Some(limit) = limit else { return cursor.fail(format!("`{text}` {problem}")) };
-    cursor.go(len);
+    cursor.pass(len);
     Ok(limit)
-}
-
-/// Reads a number; its unit is a power of two, as in predicates.
-fn scaled(text: &str) -> Option<f64> {
-    let (digits, factor) = match text.strip_suffix(['K', 'M', 'G']) {
-        Some(digits) if text.ends_with('K') => (digits, f64::from(1 << 10)),
-        Some(digits) if text.ends_with('M') => (digits, f64::from(1 << 20)),
-        Some(digits) => (digits, f64::from(1 << 30)),
-        None => (text, 1.0),
-    };
-    let digits = digits.trim_end();
-    let is_number =
-        digits.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !digits.contains(['e', 'E']);
-    let number = digits.replace('_', "").parse::<f64>().ok().filter(|_| is_number)?;
-    Some(number * factor).filter(|it| it.is_finite())
 }
 
 fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
@@ -282,7 +269,7 @@ fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
             ACTIONS.join(", ")
         ));
     }
-    cursor.go(word.len());
+    cursor.pass(word.len());
     Ok(match word {
         "record" => {
             let (at, text) = cursor.operand(&["for"]);
@@ -334,16 +321,6 @@ fn file(cursor: &mut Cursor<'_>, formats: &[Format]) -> Result<Option<String>, P
         return Err(ParseError { at, problem });
     }
     Ok(Some(file.to_owned()))
-}
-
-/// Says that a word is unknown, and which known one it may be.
-fn unknown(word: &str, what: &str, known: &[&str]) -> String {
-    if word.is_empty() {
-        return format!("the {what} is missing here");
-    }
-    let meant = nearest(word, &mut known.iter().copied()).into_iter().next();
-    let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
-    format!("`{word}` is no {what}{meant}")
 }
 
 #[cfg(test)]

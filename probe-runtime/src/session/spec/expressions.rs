@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use super::table::AGGREGATIONS;
 use probe_lang::ParseError;
-use probe_lang::expression::closing;
-use probe_lang::selector::{TextWords, ends_in_operator};
+use probe_lang::brackets::{closing, ends_in_operator};
+use probe_lang::selector::TextWords;
 
 /// A text without its expressions, and where they are.
 pub(super) struct Masked {
@@ -34,7 +34,7 @@ pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
         let is_outside = words.is_outside(at);
         match c {
             '[' if is_outside && begins_predicate(&text[..at], &text[at + 1..]) => {
-                let Some(end) = closing(text, at, ['[', ']']) else {
+                let Some(end) = closing(&text[at..]).map(|closer| at + closer) else {
                     let problem = "the `]` of this predicate is missing".to_owned();
                     return Err(ParseError { at, problem });
                 };
@@ -94,13 +94,13 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     if takes_value {
         let open = text.len() - text[end..].trim_start().len();
         if text[open..].starts_with('(') {
-            end = closing(text, open, ['(', ')']).map_or(text.len(), |at| at + 1);
+            end = closing(&text[open..]).map_or(text.len(), |closer| open + closer + 1);
         }
     }
     let after = text[end..].trim_start();
     let by = after.strip_prefix("by").map(str::trim_start).filter(|rest| rest.starts_with('('));
     if let Some(keys) = by {
-        end = closing(text, text.len() - keys.len(), ['(', ')']).map_or(text.len(), |at| at + 1);
+        end = closing(keys).map_or(text.len(), |closer| text.len() - keys.len() + closer + 1);
     } else if !takes_value {
         return None;
     }

@@ -9,9 +9,11 @@ use super::request::Request;
 use super::table::{AGGREGATIONS, ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
 use probe_lang::ParseError;
+use probe_lang::error::shortened;
 use probe_lang::expression::Predicate;
 use probe_lang::options::{split_options, with_options};
-use probe_lang::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, nearest, shortened, too_long};
+use probe_lang::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, too_long};
+use probe_lang::suggest::suggest;
 use probe_lang::trigger::begins_trigger;
 
 /// The requests of a text, and its triggers.
@@ -183,7 +185,7 @@ fn unknown(name: &str) -> String {
         return needs(name, feature);
     }
     let all: Vec<_> = ConsumerRow::all().chain(ConsumerRow::aggregations()).map(|it| it.name).collect();
-    let meant = nearest(name, &mut all.iter().copied()).into_iter().next();
+    let meant = suggest(name, &mut all.iter().copied()).into_iter().next();
     let meant = meant.map_or("there is".to_owned(), |meant| format!("did you mean `{meant}`? There is"));
     format!("`{name}` is not a consumer; {meant} {}", all.join(", "))
 }

@@ -16,7 +16,7 @@ use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
 use crate::session::spec::{Format, Rendered, SpecAttachment, endings};
-use probe_lang::error::floor;
+use probe_lang::error::floor_char_boundary;
 
 fn chosen<'a>(
     attachment: &'a ClientAttachment,
@@ -75,7 +75,7 @@ pub(super) fn report(
     };
     let mut rest = content.as_str();
     while !rest.is_empty() {
-        let (part, after) = rest.split_at(floor(rest, PART));
+        let (part, after) = rest.split_at(floor_char_boundary(rest, PART));
         out.send(Body::Text(part.to_owned()))?;
         rest = after;
     }

@@ -3,7 +3,7 @@
 use probe_protocol::{ChannelError, Failure, FailureKind};
 
 use crate::engine::error::Error;
-use probe_lang::error::floor;
+use probe_lang::error::floor_char_boundary;
 
 /// A request that ends early.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) fn bounded(text: String) -> String {
 
 pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
-        text.truncate(floor(&text, most));
+        text.truncate(floor_char_boundary(&text, most));
         text.push('…');
     }
     text

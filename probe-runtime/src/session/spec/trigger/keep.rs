@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use probe_lang::ParseError;
-use probe_lang::interval::interval;
 use probe_lang::options::settings;
+use probe_lang::units::time;
 
 /// The options of `snapshot`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ impl Keep {
                     keep.at_most = number.ok_or_else(|| it.invalid_value(problem()))?;
                     is_limited = true;
                 }
-                "rest" => keep.rest = interval(it.value()).map_err(|problem| it.invalid_value(problem))?,
+                "rest" => keep.rest = time(it.value()).map_err(|problem| it.invalid_value(problem))?,
                 "replace" if it.value().is_empty() => keep.replace = true,
                 "replace" => {
                     return Err(it.invalid_value("`replace` has no value; write `snapshot(replace)`"));

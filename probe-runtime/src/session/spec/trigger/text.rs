@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use super::keep::Keep;
 use probe_lang::ParseError;
-use probe_lang::interval::{interval, time_len};
-use probe_lang::selector::{Selector, nearest};
+use probe_lang::brackets::closing;
+use probe_lang::selector::Selector;
+use probe_lang::suggest::unknown;
 use probe_lang::trigger::WHEN;
+use probe_lang::units::{time, time_len};
 
 const CONDITION: &str = "latency(db::query) > 5ms";
 const ATTACH: &str = "attach db::** for 200ms, then snapshot";
@@ -155,7 +157,7 @@ impl<'a> Cursor<'a> {
 
     fn time(&mut self) -> Result<Time<'a>, ParseError> {
         let text = &self.rest()[..time_len(self.rest())];
-        match interval(text) {
+        match time(text) {
             Ok(span) => Ok(Time { span, text: self.go(text.len()).trim_end() }),
             Err(problem) => self.fail(problem),
         }
@@ -207,22 +209,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the place of the parenthesis that closes the one at the beginning.
-fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut is_escaped) = (0_usize, false);
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'(' => depth += 1,
-            b')' if depth == 1 => return Some(at),
-            b')' => depth -= 1,
-            _ => (),
-        }
-    }
-    None
-}
-
 /// Returns the length of the text before the word `for`. It is no name: Rust and C reserve it.
 fn before_for(text: &str) -> Option<usize> {
     let is_word = |at: usize| {
@@ -231,17 +217,6 @@ fn before_for(text: &str) -> Option<usize> {
         (at == 0 || is_apart) && (after.is_empty() || after.starts_with(char::is_whitespace))
     };
     text.match_indices("for").map(|(at, _)| at).find(|at| is_word(*at))
-}
-
-/// Says that a word is unknown, and which known one it may be.
-fn unknown(word: &str, what: &str, known: &[&str]) -> String {
-    let meant = nearest(word, &mut known.iter().copied()).into_iter().next();
-    let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
-    if word.is_empty() {
-        format!("the {what} is missing here")
-    } else {
-        format!("`{word}` is no {what}{meant}")
-    }
 }
 
 #[cfg(test)]

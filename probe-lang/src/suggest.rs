@@ -1,6 +1,6 @@
-//! Suggestions for a name that no probe has.
+//! Suggestions for a name that is not known, such as one that no probe has.
 
-use super::nesting::split_last;
+use crate::selector::split_last;
 
 /// Least likeness of a suggestion (Jaro–Winkler, 0 to 1).
 const ALIKE: f64 = 0.7;
@@ -11,9 +11,19 @@ const LONGEST: usize = 128;
 /// Greatest number of comparisons, made only for names with similar letters.
 const COMPARISONS: usize = 20_000;
 
-/// Returns up to three paths that are most like the text, best first.
-pub fn nearest(text: &str, paths: &mut dyn Iterator<Item = &str>) -> Vec<String> {
+/// Returns up to three names or paths that are most like the text, best first.
+pub fn suggest(text: &str, paths: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     search(text, paths).best.into_iter().map(|(_, path)| path.to_owned()).collect()
+}
+
+/// Says that a word of a grammar is not known, and which known one may be meant.
+pub fn unknown(word: &str, what: &str, known: &[&str]) -> String {
+    if word.is_empty() {
+        return format!("the {what} is missing here");
+    }
+    let meant = suggest(word, &mut known.iter().copied()).into_iter().next();
+    let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
+    format!("`{word}` is no {what}{meant}")
 }
 
 #[derive(Default)]
@@ -113,12 +123,12 @@ mod tests {
     #[test]
     fn a_typing_error_finds_its_probe() {
         let paths = ["app::net::handle", "app::net::handle", "app::net::accept", "app::store::put"];
-        assert_eq!(nearest("app::net::hanlde", &mut paths.into_iter())[0], "app::net::handle");
-        assert_eq!(nearest("handle", &mut paths.into_iter())[0], "app::net::handle");
+        assert_eq!(suggest("app::net::hanlde", &mut paths.into_iter())[0], "app::net::handle");
+        assert_eq!(suggest("handle", &mut paths.into_iter())[0], "app::net::handle");
         let paths = ["geo::Stack<a::push>::pop", "geo::Queue<int>::push"];
-        assert_eq!(nearest("push", &mut paths.into_iter()), ["geo::Queue<int>::push"]);
+        assert_eq!(suggest("push", &mut paths.into_iter()), ["geo::Queue<int>::push"]);
         let paths = ["app::net::handle"];
-        assert_eq!(nearest("zzz", &mut paths.into_iter()), Vec::<String>::new());
+        assert_eq!(suggest("zzz", &mut paths.into_iter()), Vec::<String>::new());
     }
 
     #[test]
@@ -155,7 +165,7 @@ mod tests {
             all.dedup();
             all.truncate(SHOWN);
             let best: Vec<_> = all.into_iter().map(|(_, path)| path.to_owned()).collect();
-            prop_assert_eq!(nearest(&text, &mut paths.iter().map(String::as_str)), best);
+            prop_assert_eq!(suggest(&text, &mut paths.iter().map(String::as_str)), best);
         }
     }
 }

@@ -1,9 +1,13 @@
-//! Suggestions for a selector that names no probe: selectors like it that name some, or names like
-//! those in it. Pure.
+//! Suggestions for a selector that names no probe: broader selectors that name some, or names like
+//! those in it. The selector may lack the folders before a name, the names in a folder, or `**` in
+//! place of `*`. Pure.
 
 use std::fmt;
+use std::ops::Range;
 
-use super::{Selectable, Selector, nearest, shortened};
+use super::{Selectable, Selector};
+use crate::error::shortened;
+use crate::suggest::suggest;
 
 /// The number of suggestions.
 const SHOWN: usize = 3;
@@ -93,10 +97,10 @@ impl Selector {
         known.dedup();
         let mut alike = Vec::new();
         for group in self.unknown_groups(&known) {
-            alike.extend(nearest(group, &mut known.iter().copied()).iter().map(|it| format!("group={it}")));
+            alike.extend(suggest(group, &mut known.iter().copied()).iter().map(|it| format!("group={it}")));
         }
         if let Some(path) = self.path() {
-            alike.extend(nearest(path, &mut names.map(Selectable::path)));
+            alike.extend(suggest(path, &mut names.map(Selectable::path)));
         }
         alike.truncate(SHOWN);
         Suggestions { wider, nearest: alike }
@@ -126,5 +130,65 @@ impl Selector {
             self.matches_noting(probe, &mut named, || false);
         }
         self.unnamed(&named).collect()
+    }
+}
+
+/// Adds selectors broader than this term, whose path is at `path`, the likeliest one first.
+pub(super) fn broaden(term: &str, path: Range<usize>, all: &mut Vec<String>) {
+    let written = &term[path.clone()];
+    if written.is_empty() {
+        return;
+    }
+    // Names of packages have hyphens, those of crates have underscores.
+    for path_text in [written.to_owned(), written.replace('-', "_")] {
+        let with = |text: String| [&term[..path.start], &text, &term[path.end..]].concat();
+        if path_text != written {
+            all.push(with(path_text.clone()));
+        }
+        let folder = path_text.strip_suffix('*').filter(|folder| folder.is_empty() || folder.ends_with("::"));
+        all.extend(folder.map(|folder| with(format!("{folder}**"))));
+        let (is_open, is_inside) = (path_text.ends_with("**"), path_text.starts_with("**"));
+        if !is_open {
+            all.push(with(format!("{path_text}::**")));
+        }
+        if !is_inside {
+            all.push(with(format!("**::{path_text}")));
+        }
+        if !is_open && !is_inside {
+            all.push(with(format!("**::{path_text}::**")));
+        }
+        if !written.contains('-') {
+            break;
+        }
+    }
+    if written != term {
+        all.push(written.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likeliest_suggestion_comes_first() {
+        for (term, path, expected) in [
+            ("wordy", 0..5, &["wordy::**", "**::wordy", "**::wordy::**"][..]),
+            ("text::*", 0..7, &["text::**", "text::*::**", "**::text::*", "**::text::*::**"]),
+            ("*", 0..1, &["**", "*::**", "**::*", "**::*::**"]),
+            ("net::**", 0..7, &["**::net::**"]),
+            ("**::put", 0..7, &["**::put::**"]),
+            (
+                "kind=exit put @a.rs",
+                10..13,
+                &["kind=exit put::** @a.rs", "kind=exit **::put @a.rs", "kind=exit **::put::** @a.rs", "put"],
+            ),
+            ("my-app::**", 0..10, &["**::my-app::**", "my_app::**", "**::my_app::**"]),
+            ("kind=exit", 0..0, &[]),
+        ] {
+            let mut all = Vec::new();
+            broaden(term, path, &mut all);
+            assert_eq!(all, expected, "{term}");
+        }
     }
 }
