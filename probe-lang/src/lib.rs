@@ -14,18 +14,27 @@
 
 // The parts below are for the runtime and the tools of the same version. The re-exports are public.
 #[doc(hidden)]
+pub mod aggregation;
+#[doc(hidden)]
 pub mod brackets;
 #[doc(hidden)]
 pub mod cursor;
+mod endings;
 #[doc(hidden)]
 pub mod error;
 #[doc(hidden)]
 pub mod expression;
+#[doc(hidden)]
+pub mod format;
 mod glob;
 #[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
+pub mod rules;
+#[doc(hidden)]
 pub mod selector;
+#[doc(hidden)]
+pub mod spec;
 #[doc(hidden)]
 pub mod suggest;
 #[doc(hidden)]
@@ -35,5 +44,6 @@ pub mod units;
 
 pub use error::ParseError;
 pub use expression::Predicate;
+pub use format::Format;
 pub use options::Setting;
 pub use selector::{Selectable, Selector, SelectorError, Suggestions};

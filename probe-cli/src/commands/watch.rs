@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use probe_runtime::__tools::rules::{Engine, RuleError, rule, rules};
+use probe_lang::rules::{Engine, RuleError, rule, rules};
 
 use super::measure::target;
 use crate::args::Watch;

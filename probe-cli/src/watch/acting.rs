@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use probe_lang::rules::{Action, Figure, snapshot_recorder};
 use probe_protocol::Client;
-use probe_runtime::__tools::rules::{Action, Figure, Output, snapshot_recorder};
+use probe_runtime::__tools::Output;
 use probe_trace::export::Format;
 
 use super::commands::Firing;

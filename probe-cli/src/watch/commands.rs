@@ -9,7 +9,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use probe_runtime::__tools::rules::{Figure, Rule};
+use probe_lang::rules::{Figure, Rule};
 
 /// Greatest length of a variable. The system takes twice as much.
 const MOST: usize = 64 << 10;

@@ -17,8 +17,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use probe_lang::rules::Backoff;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
-use probe_runtime::__tools::rules::Patience;
 
 use super::upkeep::Upkeep;
 use crate::live::LOOK;
@@ -34,7 +34,7 @@ pub const STOPPED: &str = "the program is stopped; it detaches all when it goes 
 /// The connection.
 pub struct Link {
     client: Option<Client>,
-    patience: Patience,
+    backoff: Backoff,
     pub upkeep: Upkeep,
 }
 
@@ -86,7 +86,7 @@ impl From<probe_protocol::Attached> for Attached {
 
 impl Link {
     pub fn new(client: Client, upkeep: Upkeep) -> Self {
-        Self { client: Some(unlimited(client)), patience: Patience::default(), upkeep }
+        Self { client: Some(unlimited(client)), backoff: Backoff::default(), upkeep }
     }
 
     pub fn is_up(&self) -> bool {
@@ -159,7 +159,7 @@ impl Link {
     /// # Errors
     /// The reason why there is still no connection.
     pub fn try_again(&mut self) -> Option<Result<(), String>> {
-        if self.client.is_some() || !self.patience.is_due() {
+        if self.client.is_some() || !self.backoff.is_due() {
             return None;
         }
         let process = &self.upkeep.process;
@@ -167,15 +167,15 @@ impl Link {
             // It ran after the connection was made, so the connection is its own.
             Ok(client) if process.is_running() => {
                 self.client = Some(unlimited(client));
-                self.patience.succeed();
+                self.backoff.succeed();
                 Ok(())
             }
             Ok(_) => {
-                self.patience.fail();
+                self.backoff.fail();
                 Err(format!("another program has the process id {} now", process.pid))
             }
             Err(error) => {
-                self.patience.fail();
+                self.backoff.fail();
                 Err(error.to_string())
             }
         })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use probe_runtime::__tools::rules::{Figure, Totals, Unit, reasons};
+use probe_lang::rules::{Figure, Totals, Unit, reasons};
 use serde::Serialize;
 
 use crate::output::Failure;

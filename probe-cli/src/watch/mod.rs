@@ -29,7 +29,7 @@ mod watching;
 
 use std::time::Duration;
 
-use probe_runtime::__tools::rules::Engine;
+use probe_lang::rules::Engine;
 
 use crate::live::{Program, Stop};
 use crate::output::{Failure, Shown};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use probe_runtime::__tools::rules::{Bucket, Reading, Row, RowKind};
+use probe_lang::rules::{Bucket, Reading, Row, RowKind};
 use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_protocol::Attach;
-use probe_runtime::__tools::rules::Output;
+use probe_runtime::__tools::Output;
 
 use super::link::{Attached, Link, Trouble};
 

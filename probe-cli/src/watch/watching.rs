@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use probe_lang::rules::{Action, Backoff, Engine, Reading, RefCountedSpecs, Step};
 use probe_protocol::FailureKind;
-use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Step};
 
 use super::link::{Attached, Link, STOPPED, Trouble};
 use super::log::{Event, Log};
@@ -22,8 +22,8 @@ pub struct Watching {
     /// The consumers of figures, and flight recorders of the rules' own.
     sources: Vec<Source>,
     pub(super) recorders: Vec<Source>,
-    pub(super) armed: Holders<u32>,
-    pub(super) arming: Patience,
+    pub(super) armed: RefCountedSpecs<u32>,
+    pub(super) arming: Backoff,
     pub(super) recordings: Recordings,
 }
 
@@ -31,16 +31,16 @@ pub struct Watching {
 pub(super) struct Source {
     pub(super) spec: String,
     pub(super) id: Option<u32>,
-    patience: Patience,
+    backoff: Backoff,
     /// Pauses after reports that failed. An attachment does not end them, or a report that ends the
     /// connection would be asked for in each window.
-    reading: Patience,
+    reading: Backoff,
 }
 
 impl Source {
     fn of(spec: impl Into<String>) -> Self {
-        let (patience, reading) = (Patience::default(), Patience::default());
-        Self { spec: spec.into(), id: None, patience, reading }
+        let (backoff, reading) = (Backoff::default(), Backoff::default());
+        Self { spec: spec.into(), id: None, backoff, reading }
     }
 }
 
@@ -55,8 +55,8 @@ impl Watching {
             log,
             sources,
             recorders,
-            armed: Holders::default(),
-            arming: Patience::default(),
+            armed: RefCountedSpecs::default(),
+            arming: Backoff::default(),
             recordings: Recordings::default(),
         }
     }
@@ -144,10 +144,10 @@ impl Watching {
     ) -> Result<(), Failure> {
         let source = of(self);
         let Some(Attached { id, notes }) = attached else {
-            source.patience.fail();
+            source.backoff.fail();
             return Ok(());
         };
-        source.patience.succeed();
+        source.backoff.succeed();
         source.id = Some(id);
         self.notes(None, notes)
     }
@@ -279,7 +279,7 @@ impl Watching {
         }
         for place in 0..self.recorders.len() {
             let recorder = &mut self.recorders[place];
-            if self.link.is_up() && recorder.id.is_none() && recorder.patience.is_due() {
+            if self.link.is_up() && recorder.id.is_none() && recorder.backoff.is_due() {
                 let spec = recorder.spec.clone();
                 let attached = self.link.attach(&spec);
                 let attached = self.logged(None, spec, attached)?;
@@ -309,7 +309,7 @@ impl Watching {
         if let Some(id) = old.filter(|_| !is_renewed) {
             return self.read(source, id);
         }
-        if !it.patience.is_due() {
+        if !it.backoff.is_due() {
             return Ok(None);
         }
         let spec = it.spec.clone();

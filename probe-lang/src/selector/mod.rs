@@ -10,7 +10,6 @@
 //! [`MAX_PATTERNS`]. If the path lacks the common beginning of all terms, matching costs one
 //! comparison.
 
-mod assigned;
 mod broaden;
 mod glob;
 mod nesting;
@@ -19,6 +18,7 @@ mod parsed;
 mod path;
 mod segment;
 mod selectable;
+mod split_at_equals;
 mod term;
 mod words;
 
@@ -28,9 +28,9 @@ pub use parsed::NamedTerms;
 pub use parsed::Selector;
 pub use selectable::Selectable;
 
-pub use assigned::{Assigned, assigned};
 pub use broaden::did_you_mean;
 pub use nesting::split_last;
+pub use split_at_equals::{SpecTerm, split_at_equals};
 pub use words::TextWords;
 
 use crate::error::floor_char_boundary;

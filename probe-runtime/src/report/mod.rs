@@ -9,6 +9,7 @@ mod functions;
 pub mod metrics;
 mod names;
 mod notes;
+mod output;
 #[cfg(feature = "serde")]
 mod serialized;
 mod table;
@@ -29,5 +30,6 @@ pub use notes::{count, was};
 pub(crate) use notes::{footnotes, foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::{left_out, missing, missing_lines};
+pub use output::Output;
 pub use probe_lang::units::Time;
 pub use table::Table;

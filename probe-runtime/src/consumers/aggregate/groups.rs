@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::buckets::{grown, values};
 use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
-use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared};
 use crate::engine::list::list;
 use crate::engine::per_thread::Local;
 use crate::engine::period::Period;
 use crate::engine::registry::ProbeInfo;
+use probe_lang::aggregation::Aggregation;
 
 /// The thread's number in an expression.
 const THREAD: &str = "thread";

@@ -16,7 +16,6 @@ mod groups;
 mod key;
 mod report;
 mod table;
-mod text;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +24,9 @@ use std::sync::atomic::AtomicU64;
 
 pub use groups::{Group, Groups};
 use key::Key;
+use probe_lang::aggregation::Aggregation;
+use probe_lang::aggregation::Function as AggregateFunction;
 use table::{PLAIN, POWERS, Table, add_float, add_int, power};
-use text::Aggregation;
-use text::Function as AggregateFunction;
 
 use super::buckets::{BUCKETS, index};
 use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};

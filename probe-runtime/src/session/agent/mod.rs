@@ -47,24 +47,22 @@
 #[cfg(not(probe_agent))]
 mod absent;
 #[cfg(probe_agent)]
+mod client_rules;
+#[cfg(probe_agent)]
 mod live;
 
 #[cfg(not(probe_agent))]
 use absent::start_here;
 #[cfg(probe_agent)]
+pub(crate) use client_rules::{VARIABLE as RULES, read_rules};
+#[cfg(probe_agent)]
 use live::start_here;
 #[cfg(probe_agent)]
 pub(crate) use live::{follow, heed_filters};
 
-#[cfg(probe_agent)]
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::engine::error::Error;
-#[cfg(probe_agent)]
-use crate::session::rules::{Action, Engine, Rule, VARIABLE, own_rules};
-#[cfg(probe_agent)]
-use crate::session::spec::consumers_of;
 
 /// Starts the agent of this process, and returns its socket's path. If there is one already,
 /// nothing changes.
@@ -89,41 +87,4 @@ use crate::session::spec::consumers_of;
 /// ```
 pub fn start() -> Result<PathBuf, Error> {
     start_here()
-}
-
-/// Reads the rules of a file of this name.
-#[cfg(probe_agent)]
-pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
-    let rules = own_rules(name, rules)?;
-    let engine = Engine::new(rules)?;
-    let consumers = most_consumers(&engine);
-    if consumers > MOST_CONSUMERS {
-        let problem = format!(
-            "these rules may have {consumers} consumers at a time, and {MOST_CONSUMERS} are the most; rules share \
-             equal ones"
-        );
-        return Err(Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem });
-    }
-    Ok(engine)
-}
-
-/// The most consumers that rules may have at a time.
-#[cfg(probe_agent)]
-const MOST_CONSUMERS: usize = 256;
-
-/// Returns the number of consumers if all rules are active.
-#[cfg(probe_agent)]
-fn most_consumers(engine: &Engine) -> usize {
-    let (mut armed, mut recorders, mut recordings) = (BTreeSet::new(), BTreeSet::new(), 0);
-    for action in engine.rules().flat_map(Rule::actions) {
-        match action {
-            Action::Arm(spec) => _ = armed.insert(spec),
-            Action::Snapshot { selector, .. } => _ = recorders.insert(selector),
-            Action::Record { .. } => recordings += 1,
-            Action::Disarm(_) | Action::Run(_) => (),
-        }
-    }
-    // These texts are well-formed.
-    let armed = armed.iter().map(|spec| consumers_of(spec).unwrap_or(1)).sum::<usize>();
-    engine.sources().count() + armed + recorders.len() + recordings
 }

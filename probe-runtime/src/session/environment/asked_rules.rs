@@ -6,7 +6,7 @@ use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
 #[cfg(probe_agent)]
-use crate::session::rules::Engine;
+use probe_lang::rules::Engine;
 
 const VARIABLE: &str = "PROBE_RULES";
 #[cfg(probe_agent)]

@@ -6,7 +6,7 @@ use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
 use crate::session::spec::{Format, selector};
 use probe_lang::ParseError;
-use probe_lang::selector::{Assigned, TextWords, assigned};
+use probe_lang::selector::{SpecTerm, TextWords, split_at_equals};
 
 /// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";
@@ -28,7 +28,7 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
     let Some(text) = before.trim_end().strip_suffix('=') else { return Ok(None) };
     let (mut words, mut at) = (TextWords::new(text), 0);
     while at <= text.len() {
-        let Assigned { end, equals } = assigned(text, &mut words, at);
+        let SpecTerm { end, equals } = split_at_equals(text, &mut words, at);
         if let Some(at) = equals {
             let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
             return Err(ParseError { at, problem });

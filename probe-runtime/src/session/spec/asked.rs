@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
-use super::format::Format;
+use super::Format;
 use super::parse::Asked;
 use super::request::Listening;
 use super::trigger::{Selected, Triggers};

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::asked::{AttachedText, ReportFiles, own_file};
-use super::format::Format;
+use super::Format;
 #[cfg(probe_agent)]
 use super::parse::asked_by_client;
 use super::parse::{Asked, asked};

@@ -6,7 +6,10 @@ use std::io::{self, Write};
 #[cfg(feature = "trace")]
 use std::path::Path;
 
-use super::format::Format;
+#[cfg(feature = "trace")]
+use probe_trace::export;
+
+use super::Format;
 use super::reporter::{Rendered, Reporter};
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
@@ -232,7 +235,7 @@ impl Reporter for Trace {
     }
 
     fn write(trace: &Attachment<Self>, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
-        match format.export() {
+        match exported(format) {
             Some(format) => trace.export(format, out),
             None => trace.export_native(out),
         }
@@ -249,6 +252,18 @@ impl Reporter for Trace {
     }
 }
 
+/// Returns the format in which `probe-trace` exports a trace; `None` if it is not an export.
+#[cfg(feature = "trace")]
+fn exported(format: Format) -> Option<export::Format> {
+    match format {
+        Format::Json => Some(export::Format::Chrome),
+        Format::Folded => Some(export::Format::Folded),
+        Format::Perfetto => Some(export::Format::Perfetto),
+        Format::Firefox => Some(export::Format::Firefox),
+        _ => None,
+    }
+}
+
 #[cfg(feature = "tracing")]
 impl Reporter for Tracing {
     const NAME: &'static str = "tracing";
@@ -259,5 +274,18 @@ impl Reporter for Tracing {
 
     fn report(shown: &Attachment<Self>, _: Format) -> Rendered {
         shown.to_string().into()
+    }
+}
+
+#[cfg(all(test, feature = "trace"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_have_the_endings_of_their_formats() {
+        let exports = Format::ALL.iter().filter_map(|it| Some((it.ending(), exported(*it)?)));
+        let (endings, exports): (Vec<_>, Vec<_>) = exports.unzip();
+        assert_eq!(exports.iter().map(|it| it.ending()).collect::<Vec<_>>(), endings);
+        assert!(export::Format::ALL.iter().all(|it| exports.contains(it)));
     }
 }

@@ -11,9 +11,6 @@ mod absent;
 mod asked;
 mod attaching;
 mod built_in;
-mod endings;
-mod expressions;
-mod format;
 mod made;
 mod parse;
 mod reported;
@@ -30,8 +27,8 @@ pub(crate) use asked::{AttachedText, ReportFiles, own_file};
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 #[cfg(probe_agent)]
 pub(crate) use attaching::{attach_for_client, consumers_of};
-pub use format::Format;
-pub(crate) use format::endings;
+pub use probe_lang::Format;
+pub(crate) use probe_lang::format::endings;
 #[cfg(probe_agent)]
 pub(crate) use parse::check_for_client;
 pub(crate) use parse::{Asked, asked, selector};

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use super::expressions::{Masked, masked};
 use super::made::made_of;
 use super::request::Request;
 use super::table::{AGGREGATIONS, ConsumerRow, FEATURES};
@@ -12,7 +11,8 @@ use probe_lang::ParseError;
 use probe_lang::error::shortened;
 use probe_lang::expression::Predicate;
 use probe_lang::options::{split_options, with_options};
-use probe_lang::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, too_long};
+use probe_lang::selector::{MAX_LEN, Selector, SpecTerm, TextWords, split_at_equals, too_long};
+use probe_lang::spec::{Blanked, blank_expressions};
 use probe_lang::suggest::suggest;
 use probe_lang::trigger::begins_trigger;
 
@@ -57,10 +57,10 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
         );
         return Err(ParseError { at, problem });
     }
-    let masked = masked(text)?;
+    let blanked = blank_expressions(text)?;
     let whole = text;
     // All places are those of the text itself.
-    let text = masked.text.as_str();
+    let text = blanked.text.as_str();
     let mut requests = Vec::new();
     let mut triggers = Vec::new();
     // Start of the current selector, and start of the current term.
@@ -81,7 +81,7 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
             (start, at) = (end + 1, end + 1);
             continue;
         }
-        let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
+        let SpecTerm { mut end, mut equals } = split_at_equals(text, &mut words, at);
         let names = ConsumerRow::all().map(|it| it.name);
         if at <= last_closed
             && let Some(options) = with_options(text, at, end, names)
@@ -89,7 +89,7 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
             (equals, end) = (Some(options.0), options.1);
         }
         if let Some(equals) = equals {
-            requests.push(request(whole, &masked, start..end, equals, is_allowed)?);
+            requests.push(request(whole, &blanked, start..end, equals, is_allowed)?);
             start = end + 1;
         }
         at = end + 1;
@@ -110,7 +110,7 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
 /// Parses the request that begins at `start`, assigns at `equals`, and ends at `end`.
 fn request<'a>(
     text: &'a str,
-    masked: &Masked,
+    blanked: &Blanked,
     Range { start, end }: Range<usize>,
     equals: usize,
     is_allowed: fn(&ConsumerRow) -> bool,
@@ -118,7 +118,7 @@ fn request<'a>(
     let within = |ranges: &[Range<usize>], from: usize, to: usize| {
         ranges.iter().find(|range| from <= range.start && range.end <= to).cloned()
     };
-    let predicate = within(&masked.predicates, start, equals);
+    let predicate = within(&blanked.predicates, start, equals);
     let mistaken = |error: ParseError, range: &Range<usize>| error.after(range.start).within(text);
     if let Some(range) = &predicate {
         text[range.clone()].parse::<Predicate>().map_err(|error| mistaken(error, range))?;
@@ -126,7 +126,7 @@ fn request<'a>(
     let selector_end = predicate.as_ref().map_or(equals, |range| range.start - 1);
     let selector = selector(text, start..selector_end)?;
     let predicate = predicate.map(|range| text[range].trim());
-    if let Some(range) = within(&masked.aggregations, equals + 1, end) {
+    if let Some(range) = within(&blanked.aggregations, equals + 1, end) {
         if !text[range.end..end].trim().is_empty() {
             return Err(ParseError { at: range.end, problem: "a comma is missing here".to_owned() });
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io::{self, Write};
 
-use super::format::Format;
+use super::Format;
 use super::reporter::{Rendered, Reporter};
 use crate::engine::control::Attachment;
 #[cfg(probe_agent)]

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::format::Format;
+use super::Format;
 use crate::engine::control::{Attachment, Consumer};
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]

@@ -7,7 +7,7 @@ use std::any::TypeId;
 use std::iter;
 use std::sync::OnceLock;
 
-use super::format::Format;
+use super::Format;
 use super::made::{Made, make};
 use super::reporter::Reporter;
 #[cfg(feature = "call-tree")]

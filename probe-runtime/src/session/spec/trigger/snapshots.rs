@@ -7,7 +7,7 @@ use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::format::Format;
+use super::super::Format;
 use super::super::reported::Reported;
 use crate::consumers::Trace;
 use crate::engine::control::Attachment;

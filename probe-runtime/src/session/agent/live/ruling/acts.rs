@@ -8,8 +8,9 @@ use super::super::attachments::flush;
 use super::AT_EXIT;
 use super::windows::{Ruling, attach};
 use crate::engine::error::Error;
-use crate::session::rules::{Action, Figure, Output, reasons, snapshot_recorder};
+use crate::report::Output;
 use crate::session::spec::{Format, Opened, SpecAttachments, attach_for_client};
+use probe_lang::rules::{Action, Figure, reasons, snapshot_recorder};
 
 /// A trace that is being recorded.
 pub(super) struct Recording {

@@ -30,8 +30,8 @@ use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork::process;
 use crate::engine::os::signal_mask::SignalsBlocked;
-use crate::session::rules::Engine;
 use log::Log;
+use probe_lang::rules::Engine;
 use windows::Ruling;
 
 /// The thread's name.

@@ -6,11 +6,11 @@ use crate::consumers::{Aggregate, Count, Group};
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
 use crate::engine::registry::ProbeCount;
-#[cfg(feature = "latency")]
-use crate::session::rules::Bucket;
-use crate::session::rules::{Reading, Row, RowKind};
 use crate::session::spec::{SpecAttachment, SpecAttachments};
 use probe_core::abi::Kind;
+#[cfg(feature = "latency")]
+use probe_lang::rules::Bucket;
+use probe_lang::rules::{Reading, Row, RowKind};
 
 /// Reads the consumer of a figure, which was attached at this time.
 pub(super) fn reading(attached: &SpecAttachments, since: Instant) -> Reading {

@@ -10,8 +10,8 @@ use super::acts::Recording;
 use super::log::Log;
 use super::readings::reading;
 use crate::engine::error::Error;
-use crate::session::rules::{Engine, Holders, Patience, Step};
 use crate::session::spec::{SpecAttachments, attach_for_client};
+use probe_lang::rules::{Backoff, Engine, RefCountedSpecs, Step};
 
 /// The state of the thread.
 pub(super) struct Ruling {
@@ -20,8 +20,8 @@ pub(super) struct Ruling {
     /// The consumers of figures, and flight recorders for snapshots.
     sources: Vec<Source>,
     pub(super) recorders: Vec<Source>,
-    pub(super) armed: Holders<SpecAttachments>,
-    pub(super) arming: Patience,
+    pub(super) armed: RefCountedSpecs<SpecAttachments>,
+    pub(super) arming: Backoff,
     pub(super) recordings: Vec<Recording>,
     /// The working directory at the start, in which relative paths begin.
     pub(super) folder: PathBuf,
@@ -32,23 +32,23 @@ pub(super) struct Source {
     pub(super) spec: String,
     /// The attachment, and when it was made.
     pub(super) attached: Option<(SpecAttachments, Instant)>,
-    patience: Patience,
+    backoff: Backoff,
 }
 
 impl Source {
     fn of(spec: impl Into<String>) -> Self {
-        Self { spec: spec.into(), attached: None, patience: Patience::default() }
+        Self { spec: spec.into(), attached: None, backoff: Backoff::default() }
     }
 
     /// Attaches it, in place of the last attachment, if the next try is due. Returns the last one;
     /// an error if nothing was attached.
     fn attach(&mut self, log: &mut Log) -> Result<Option<(SpecAttachments, Instant)>, ()> {
-        if !self.patience.is_due() {
+        if !self.backoff.is_due() {
             return Err(());
         }
         match attach(&self.spec) {
             Ok(attached) => {
-                self.patience.succeed();
+                self.backoff.succeed();
                 // A new consumer for each window has the notes of the first one.
                 if self.attached.is_none() {
                     log.notes(None, &attached);
@@ -56,7 +56,7 @@ impl Source {
                 Ok(self.attached.replace((attached, Instant::now())))
             }
             Err(error) => {
-                self.patience.fail();
+                self.backoff.fail();
                 log.event("failed", None, format!("{}: {error}", self.spec));
                 Err(())
             }
@@ -79,8 +79,8 @@ impl Ruling {
             log,
             sources,
             recorders,
-            armed: Holders::default(),
-            arming: Patience::default(),
+            armed: RefCountedSpecs::default(),
+            arming: Backoff::default(),
             recordings: Vec::new(),
             folder: env::current_dir().unwrap_or_default(),
         }

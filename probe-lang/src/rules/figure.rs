@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::window::Window;
-use crate::report::Time;
+use crate::units::Time;
 
 /// A figure of the probes of a selector: `p99(net::handle)`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,41 +1,78 @@
 //! Rules that a program follows by itself: nothing that a client may not do, and no commands.
 
-use super::file::{RuleError, checked_rules};
-use super::parse::parse;
-use super::rule::{Action, Rule, snapshot_recorder};
+use std::collections::BTreeSet;
+
 use crate::engine::error::Error;
 use crate::session::spec::{check_for_client, consumers_of};
 use probe_lang::ParseError;
+use probe_lang::rules::{Action, Engine, Rule, RuleError, checked_rules, parse, snapshot_recorder};
+
+/// The variable that names the file of rules.
+pub(crate) const VARIABLE: &str = "PROBE_RULES";
+
+/// Reads the rules of a file of this name.
+pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
+    let rules = client_rules(name, rules)?;
+    let engine = Engine::new(rules)?;
+    let consumers = most_consumers(&engine);
+    if consumers > MOST_CONSUMERS {
+        let problem = format!(
+            "these rules may have {consumers} consumers at a time, and {MOST_CONSUMERS} are the most; rules share \
+             equal ones"
+        );
+        return Err(Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem });
+    }
+    Ok(engine)
+}
+
+/// The most consumers that rules may have at a time.
+const MOST_CONSUMERS: usize = 256;
+
+/// Returns the number of consumers if all rules are active.
+fn most_consumers(engine: &Engine) -> usize {
+    let (mut armed, mut recorders, mut recordings) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for action in engine.rules().flat_map(Rule::actions) {
+        match action {
+            Action::Arm(spec) => _ = armed.insert(spec),
+            Action::Snapshot { selector, .. } => _ = recorders.insert(selector),
+            Action::Record { .. } => recordings += 1,
+            Action::Disarm(_) | Action::Run(_) => (),
+        }
+    }
+    // These texts are well-formed.
+    let armed = armed.iter().map(|spec| consumers_of(spec).unwrap_or(1)).sum::<usize>();
+    engine.sources().count() + armed + recorders.len() + recordings
+}
 
 /// Reads the rules of a program's own file of this name. The consumers that they need are checked,
 /// too.
 ///
 /// # Errors
 /// The first mistake, with its line and its place there.
-pub(crate) fn own_rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
-    checked_rules(name, text, own_rule)
+fn client_rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
+    checked_rules(name, text, client_rule)
 }
 
-fn own_rule(place: &str, text: &str) -> Result<Rule, ParseError> {
+fn client_rule(place: &str, text: &str) -> Result<Rule, ParseError> {
     let rule = parse(place, text)?;
-    for it in rule.comparisons() {
-        check(&it.figure.spec, it.at)?;
+    for (spec, at) in rule.sources() {
+        check(spec, at)?;
     }
-    for (action, at) in rule.actions.iter().zip(&rule.places) {
-        let fail = |problem: &str| Err(ParseError { at: *at, problem: problem.to_owned() });
+    for (action, at) in rule.placed_actions() {
+        let fail = |problem: &str| Err(ParseError { at, problem: problem.to_owned() });
         match action {
             // The spec stands somewhere behind the action's word.
             Action::Arm(spec) => {
-                let start = at + text[*at..].find(spec).unwrap_or_default();
+                let start = at + text[at..].find(spec).unwrap_or_default();
                 check_for_client(spec).map_err(|error| error.after(start))?;
             }
             Action::Disarm(_) => (),
-            Action::Record { selector, .. } => check(&format!("{selector}=trace"), *at)?,
+            Action::Record { selector, .. } => check(&format!("{selector}=trace"), at)?,
             Action::Snapshot { selector: None, .. } => {
                 return fail("in the program, a snapshot names its probes: `snapshot db::**`");
             }
             Action::Snapshot { selector: Some(selector), .. } => {
-                check(&snapshot_recorder(selector), *at)?;
+                check(&snapshot_recorder(selector), at)?;
             }
             Action::Run(_) => {
                 return fail("a program runs no commands for its rules; `probectl watch` does");
@@ -73,13 +110,13 @@ mod tests {
             ),
             ("when rate(f) = 5", 13, "a comparison stands here"),
         ] {
-            let error = own_rule("rule", text).unwrap_err();
+            let error = client_rule("rule", text).unwrap_err();
             assert!(error.at == at && error.problem.starts_with(problem), "{text}: {error:?}");
         }
         let rules =
             "when p99(f) > 5ms then arm f=latency; record f for 1s; snapshot f to a.firefox.json\n# none";
-        assert_eq!(own_rules("a.rules", rules).unwrap().len(), 1);
-        let error = Error::from(own_rules("a.rules", "\nwhen rate(f) > 5 then run 'date'").unwrap_err());
+        assert_eq!(client_rules("a.rules", rules).unwrap().len(), 1);
+        let error = Error::from(client_rules("a.rules", "\nwhen rate(f) > 5 then run 'date'").unwrap_err());
         assert_eq!(
             error.to_string(),
             "PROBE_RULES, column 23: a.rules:2: a program runs no commands for its rules; `probectl watch` does\n  \

@@ -1,36 +1,69 @@
-//! The texts that rules have armed: each is attached once, for as long as a rule holds it.
+//! What a driver of the engine needs besides: pauses between its tries, and the specs that rules
+//! have armed. Pure.
 
 use std::collections::BTreeSet;
 
-/// Texts, the rules that hold each of them, and its attachment `A`.
+/// The most windows between two tries.
+const MOST_PAUSE: u32 = 64;
+
+/// The windows between two tries of one thing: each pause is twice as long as the one before, up to
+/// a limit, and success ends them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Backoff {
+    pause: u32,
+    left: u32,
+}
+
+impl Backoff {
+    /// Counts a window. Returns whether the next try is due.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
+    }
+
+    /// Notes a failure.
+    pub fn fail(&mut self) {
+        self.pause = (2 * self.pause).clamp(1, MOST_PAUSE);
+        self.left = self.pause - 1;
+    }
+
+    /// Notes a success.
+    pub fn succeed(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The specs that rules have armed, the rules that hold each of them, and its attachment `A`: it is
+/// attached once, for as long as a rule holds it.
 #[derive(Debug)]
-pub struct Holders<A>(Vec<Held<A>>);
+pub struct RefCountedSpecs<A>(Vec<Armed<A>>);
 
 #[derive(Debug)]
-struct Held<A> {
+struct Armed<A> {
     spec: String,
     rules: BTreeSet<usize>,
     /// `None` as long as it could not be attached.
     attachment: Option<A>,
 }
 
-impl<A> Default for Holders<A> {
+impl<A> Default for RefCountedSpecs<A> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<A> Holders<A> {
+impl<A> RefCountedSpecs<A> {
     /// Lets a rule hold a text. [`missing`](Self::missing) has it then, unless another rule holds
     /// it already.
     pub fn hold(&mut self, spec: &str, rule: usize) {
         let known = self.0.iter_mut().find(|it| it.spec == spec);
-        let Some(held) = known else {
+        let Some(armed) = known else {
             let rules = BTreeSet::from([rule]);
-            self.0.push(Held { spec: spec.to_owned(), rules, attachment: None });
+            self.0.push(Armed { spec: spec.to_owned(), rules, attachment: None });
             return;
         };
-        held.rules.insert(rule);
+        armed.rules.insert(rule);
     }
 
     /// Returns the held texts that are not attached, each with a rule that holds it.
@@ -42,7 +75,7 @@ impl<A> Holders<A> {
     /// Notes the attachment of a text. Returns it if nobody holds the text.
     pub fn attached(&mut self, spec: &str, attachment: A) -> Option<A> {
         match self.0.iter_mut().find(|it| it.spec == spec) {
-            Some(held) => held.attachment.replace(attachment),
+            Some(armed) => armed.attachment.replace(attachment),
             None => Some(attachment),
         }
     }
@@ -59,7 +92,7 @@ impl<A> Holders<A> {
         self.take(|it| it.spec == spec).pop().map(|(_, attachment)| attachment)
     }
 
-    /// Forgets all attachments, which have gone. The texts stay held.
+    /// Forgets all attachments, which have gone. The texts stay armed.
     pub fn lose(&mut self) {
         self.0.iter_mut().for_each(|it| it.attachment = None);
     }
@@ -69,7 +102,7 @@ impl<A> Holders<A> {
         self.take(|_| true)
     }
 
-    fn take(&mut self, is_it: impl Fn(&Held<A>) -> bool) -> Vec<(String, A)> {
+    fn take(&mut self, is_it: impl Fn(&Armed<A>) -> bool) -> Vec<(String, A)> {
         let taken = self.0.extract_if(.., |it| is_it(it));
         taken.filter_map(|it| Some((it.spec, it.attachment?))).collect()
     }
@@ -80,8 +113,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pauses_grow_until_success() {
+        let mut backoff = Backoff::default();
+        let mut windows = Vec::new();
+        for window in 0..400 {
+            if backoff.is_due() {
+                windows.push(window);
+                backoff.fail();
+            }
+        }
+        assert_eq!(windows, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]);
+        backoff.succeed();
+        assert!(backoff.is_due() && backoff.is_due());
+    }
+
+    #[test]
     fn a_text_is_detached_with_its_last_holder() {
-        let mut held = Holders::default();
+        let mut held = RefCountedSpecs::default();
         held.hold("a=count", 0);
         assert_eq!(held.missing(), [("a=count".to_owned(), 0)]);
         assert_eq!(held.attached("a=count", 7), None);
@@ -95,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_disarmed_is_held_by_nobody() {
-        let mut held = Holders::default();
+        let mut held = RefCountedSpecs::default();
         held.hold("a=count", 0);
         held.hold("a=count", 1);
         held.attached("a=count", 7);
@@ -106,7 +154,7 @@ mod tests {
 
     #[test]
     fn attachments_that_are_lost_or_late_are_missing_or_returned() {
-        let mut held = Holders::default();
+        let mut held = RefCountedSpecs::default();
         held.hold("a=count", 0);
         held.attached("a=count", 7);
         held.lose();

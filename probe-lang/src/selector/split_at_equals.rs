@@ -13,7 +13,7 @@ use crate::brackets::Reading;
 
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Assigned {
+pub struct SpecTerm {
     /// Byte offset of its end: a comma, or the end of the text.
     pub end: usize,
     /// Byte offset of the `=` that assigns, if there is one.
@@ -21,13 +21,13 @@ pub struct Assigned {
 }
 
 /// Returns the term that begins at `start` of the text, which `words` cuts.
-pub fn assigned(text: &str, words: &mut TextWords<'_>, start: usize) -> Assigned {
+pub fn split_at_equals(text: &str, words: &mut TextWords<'_>, start: usize) -> SpecTerm {
     let mut at = start;
     let mut equals = None;
     loop {
         at = text.len() - text[at..].trim_start().len();
         if text[at..].is_empty() || text[at..].starts_with(',') {
-            return Assigned { end: at, equals };
+            return SpecTerm { end: at, equals };
         }
         if text[at..].starts_with('!') {
             at += 1;
@@ -80,14 +80,22 @@ mod tests {
             ("geo::operator<=>=count", 22, Some(16)),
             (r"a\=b", 4, None),
         ] {
-            assert_eq!(assigned(text, &mut TextWords::new(text), 0), Assigned { end, equals }, "{text}");
+            assert_eq!(
+                split_at_equals(text, &mut TextWords::new(text), 0),
+                SpecTerm { end, equals },
+                "{text}"
+            );
         }
         for key in TermKey::ALL.map(TermKey::name) {
             let (alone, assigning) = (format!("{key}=x"), format!("{key}=x=count"));
-            let equals = [&alone, &assigning].map(|it| assigned(it, &mut TextWords::new(it), 0).equals);
+            let equals =
+                [&alone, &assigning].map(|it| split_at_equals(it, &mut TextWords::new(it), 0).equals);
             assert_eq!(equals, [None, Some(key.len() + 2)], "{key}");
         }
         let text = "a, b=count";
-        assert_eq!(assigned(text, &mut TextWords::new(text), 2), Assigned { end: 10, equals: Some(4) });
+        assert_eq!(
+            split_at_equals(text, &mut TextWords::new(text), 2),
+            SpecTerm { end: 10, equals: Some(4) }
+        );
     }
 }

@@ -16,19 +16,20 @@
 
 use std::time::Duration;
 
-use super::check::check;
-use super::condition::{Comparison, Condition, Operator};
+use super::condition::{Comparison, Condition, Operator, check};
 use super::figure::{Figure, Function, Unit};
-use super::rule::{Action, Held, Rule};
-use crate::session::spec::{Format, asked};
-use probe_lang::ParseError;
-use probe_lang::brackets::closing;
-use probe_lang::cursor::Cursor;
-use probe_lang::error::floor_char_boundary;
-use probe_lang::expression::Parser;
-use probe_lang::suggest::unknown;
-use probe_lang::trigger::WHEN;
-use probe_lang::units;
+use super::rule::{Action, Rule, SustainedCondition};
+use crate::ParseError;
+use crate::aggregation::Aggregation;
+use crate::brackets::closing;
+use crate::cursor::Cursor;
+use crate::error::floor_char_boundary;
+use crate::expression::Parser;
+use crate::format::Format;
+use crate::spec::selected;
+use crate::suggest::unknown;
+use crate::trigger::WHEN;
+use crate::units;
 
 /// Greatest length of a rule, in bytes.
 const MOST_BYTES: usize = 8192;
@@ -45,7 +46,7 @@ const ACTIONS: [&str; 5] = ["arm", "disarm", "record", "snapshot", "run"];
 const TAIL: [&str; 2] = ["at most", "every"];
 
 /// Parses a rule that stands at this place: `FILE:LINE`, or `rule`.
-pub(super) fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
+pub fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
     if text.len() > MOST_BYTES {
         let problem = format!("a rule has at most {MOST_BYTES} bytes, and these are {}", text.len());
         return Err(ParseError { at: floor_char_boundary(text, MOST_BYTES), problem });
@@ -103,10 +104,10 @@ fn tail(cursor: &mut Cursor<'_>) -> Result<(Option<u32>, Option<Duration>), Pars
 }
 
 /// Reads a condition, and for how long it must hold.
-fn held(cursor: &mut Cursor<'_>) -> Result<Held, ParseError> {
+fn held(cursor: &mut Cursor<'_>) -> Result<SustainedCondition, ParseError> {
     let condition = any_of(cursor, false, 0)?;
     let time = if cursor.skip_word("for") { cursor.time()? } else { Duration::ZERO };
-    Ok(Held { condition, time })
+    Ok(SustainedCondition { condition, time })
 }
 
 /// Reads parts joined by `or`. Of a text that is negated, each comparison is, and `and` stands in
@@ -195,7 +196,8 @@ fn figure(cursor: &mut Cursor<'_>) -> Result<Figure, ParseError> {
         (Some((function, (number, is_time, rest))), _) => {
             let selector = selector(inside, rest, start)?;
             let figure = Figure::of_field(function, number, is_time, selector);
-            asked(&figure.spec).map_err(|error| ParseError { at: start, ..error })?;
+            let (_, aggregation) = figure.spec.rsplit_once('=').unwrap_or_default();
+            Aggregation::parse(aggregation).map_err(|error| ParseError { at: start, ..error })?;
             Ok(figure)
         }
         (None, Some(function)) => Ok(Figure::of_hits(function, selector(inside, 0, start)?)),
@@ -222,15 +224,9 @@ fn number(text: &str) -> Result<(&str, bool, usize), ParseError> {
 /// predicate in brackets may follow it.
 fn selector(text: &str, from: usize, start: usize) -> Result<&str, ParseError> {
     let text = &text[from..];
-    let (selector, start) = (text.trim(), start + from + text.len() - text.trim_start().len());
-    let spec = format!("{selector}=count");
-    let wrong =
-        |error: ParseError| ParseError { at: start + floor_char_boundary(selector, error.at), ..error };
-    let asked = asked(&spec).map_err(wrong)?;
-    match asked.requests.len() {
-        1 => Ok(selector),
-        _ => Err(wrong(ParseError::new("a selector stands here, and no consumer: `db::*`"))),
-    }
+    let start = start + from + text.len() - text.trim_start().len();
+    selected(text.trim()).map_err(|error| error.after(start))?;
+    Ok(text.trim())
 }
 
 fn limit(cursor: &mut Cursor<'_>, unit: Unit) -> Result<f64, ParseError> {

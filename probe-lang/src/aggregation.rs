@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use probe_lang::ParseError;
-use probe_lang::expression::{Mismatch, Node, Parser, Scope, groups, number};
+use crate::ParseError;
+use crate::expression::{Mismatch, Node, Parser, Scope, groups, number};
 
 /// Keys of one aggregation.
-pub(super) const MOST_KEYS: usize = 4;
+pub const MOST_KEYS: usize = 4;
 
 /// The figure of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Function {
+pub enum Function {
     Count,
     Sum,
     Min,
@@ -21,10 +21,10 @@ pub(super) enum Function {
 }
 
 impl Function {
-    pub(super) const ALL: [Self; 7] =
+    pub const ALL: [Self; 7] =
         [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Mean, Self::Quantize, Self::Latency];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Sum => "sum",
@@ -43,15 +43,15 @@ impl Function {
 
 /// An aggregation, as it was written.
 #[derive(Clone, Debug)]
-pub(super) struct Aggregation {
-    pub(super) text: Box<str>,
-    pub(super) function: Function,
-    pub(super) value: Option<Node>,
-    pub(super) keys: Vec<Node>,
+pub struct Aggregation {
+    pub text: Box<str>,
+    pub function: Function,
+    pub value: Option<Node>,
+    pub keys: Vec<Node>,
 }
 
 impl Aggregation {
-    pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut parser = Parser::new(text, 0)?;
         let mut function = None;
         for known in Function::ALL {
@@ -90,19 +90,19 @@ impl Aggregation {
     }
 
     /// Checks that each key has values that can be told apart.
-    pub(super) fn keys_fit(&self, scope: &Scope<'_>) -> Result<(), Mismatch> {
+    pub fn keys_fit(&self, scope: &Scope<'_>) -> Result<(), Mismatch> {
         self.keys.iter().try_for_each(|key| groups(key, scope))
     }
 
     /// Checks that the value is a number.
-    pub(super) fn value_fits(&self, scope: &Scope<'_>) -> Result<(), Mismatch> {
+    pub fn value_fits(&self, scope: &Scope<'_>) -> Result<(), Mismatch> {
         if self.function == Function::Latency && !scope.has_latency {
             return Err(Mismatch::Unknown { name: "latency".to_owned(), at: 0 });
         }
         self.value.as_ref().map_or(Ok(()), |value| number(value, scope).map(drop))
     }
 
-    pub(super) fn uses(&self, name: &str) -> bool {
+    pub fn uses(&self, name: &str) -> bool {
         self.value.iter().chain(&self.keys).any(|node| node.uses(name))
     }
 }

@@ -1,5 +1,5 @@
-use super::super::file::{rule, rules};
-use super::super::reading::{Bucket, Row};
+use super::super::rule::{rule, rules};
+use super::super::window::{Bucket, Row};
 use super::*;
 
 /// An engine with one rule, and the time.

@@ -9,23 +9,23 @@
 
 use std::ops::Range;
 
-use super::table::AGGREGATIONS;
-use probe_lang::ParseError;
-use probe_lang::brackets::{closing, ends_in_operator};
-use probe_lang::selector::TextWords;
+use crate::ParseError;
+use crate::aggregation::Function;
+use crate::brackets::{closing, ends_in_operator};
+use crate::selector::TextWords;
 
 /// A text without its expressions, and where they are.
-pub(super) struct Masked {
+pub struct Blanked {
     /// As long as the text, with spaces in place of expressions.
-    pub(super) text: String,
+    pub text: String,
     /// The inside of the brackets of each predicate.
-    pub(super) predicates: Vec<Range<usize>>,
+    pub predicates: Vec<Range<usize>>,
     /// Each aggregation, with its name.
-    pub(super) aggregations: Vec<Range<usize>>,
+    pub aggregations: Vec<Range<usize>>,
 }
 
 /// Finds the expressions in a text.
-pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
+pub fn blank_expressions(text: &str) -> Result<Blanked, ParseError> {
     let (mut predicates, mut aggregations) = (Vec::new(), Vec::new());
     let mut masked = text.as_bytes().to_vec();
     let mut words = TextWords::new(text);
@@ -38,7 +38,8 @@ pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
                     let problem = "the `]` of this predicate is missing".to_owned();
                     return Err(ParseError { at, problem });
                 };
-                if !text[end + 1..].trim_start().starts_with('=') {
+                let after = text[end + 1..].trim_start();
+                if !after.is_empty() && !after.starts_with('=') {
                     let problem = "a predicate stands at the end of a selector, before `=`, and is about all its \
                                    probes; write `a[n > 1]=count, b=count` for some of them";
                     return Err(ParseError { at, problem: problem.to_owned() });
@@ -63,7 +64,7 @@ pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
         at += c.len_utf8();
     }
     let text = String::from_utf8(masked).unwrap_or_else(|_| text.to_owned());
-    Ok(Masked { text, predicates, aggregations })
+    Ok(Blanked { text, predicates, aggregations })
 }
 
 /// Returns whether a bracket begins a predicate. Those of a path begin a segment, follow the word
@@ -84,7 +85,7 @@ fn begins_predicate(before: &str, after: &str) -> bool {
 fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     let start = text.len() - text[at..].trim_start().len();
     let rest = &text[start..];
-    let (name, takes_value) = AGGREGATIONS.iter().map(|row| row.name).find_map(|name| {
+    let (name, takes_value) = Function::ALL.map(Function::name).into_iter().find_map(|name| {
         let after = rest.strip_prefix(name)?;
         let is_whole = !after.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == ':');
         is_whole.then_some((name, !matches!(name, "count" | "latency")))
@@ -109,11 +110,11 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use super::blank_expressions;
 
     #[track_caller]
     fn found(text: &str) -> (Vec<&str>, Vec<&str>) {
-        let masked = masked(text).unwrap();
+        let masked = blank_expressions(text).unwrap();
         assert_eq!(masked.text.len(), text.len());
         let of = |ranges: Vec<std::ops::Range<usize>>| ranges.into_iter().map(|it| &text[it]).collect();
         (of(masked.predicates), of(masked.aggregations))
@@ -153,7 +154,7 @@ mod tests {
             ("a[n > 1, b=count", 1, "the `]` of this predicate is missing"),
             ("a[n > 1], b=count", 1, "a predicate stands at the end of a selector"),
         ] {
-            let error = masked(text).map(|_| ()).unwrap_err();
+            let error = blank_expressions(text).map(|_| ()).unwrap_err();
             assert!(error.at == at && error.problem.starts_with(problem), "{text}: {error:?}");
         }
     }
@@ -161,7 +162,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_masked_or_a_mistake(text in r#"([a-z=,:<>(){}"'\\é -]|\[|\]|=sum\(|by\(|operator){0,24}"#) {
-            match masked(&text) {
+            match blank_expressions(&text) {
                 Ok(masked) => proptest::prop_assert_eq!(masked.text.len(), text.len()),
                 Err(error) => proptest::prop_assert!(text.is_char_boundary(error.at)),
             }

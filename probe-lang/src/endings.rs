@@ -1,0 +1,1 @@
+../../probe-trace/src/export/endings.rs

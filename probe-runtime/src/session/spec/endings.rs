@@ -1,1 +1,0 @@
-../../../../probe-trace/src/export/endings.rs
