@@ -17,8 +17,9 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(text: &'a str) -> Self {
-        Self { text, at: text.len() - text.trim_start().len() }
+    /// Begins at a byte, or behind the whitespace there.
+    pub fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at: text.len() - text[at..].trim_start().len() }
     }
 
     pub fn rest(&self) -> &'a str {
@@ -78,10 +79,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes an operand, up to one of these words, a semicolon, or the end. Returns its place, and
-    /// the operand without whitespace around it.
-    pub fn operand(&mut self, stops: &[&str]) -> (usize, &'a str) {
-        let (at, len) = (self.at, operand_len(self.rest(), stops));
+    /// Takes an operand, up to one of these words, a comma behind which something else begins, a
+    /// semicolon, or the end. Returns its place, and the operand without whitespace around it.
+    pub fn operand(&mut self, stops: &[&str], begins: fn(&str) -> bool) -> (usize, &'a str) {
+        let (at, len) = (self.at, operand_len(self.rest(), stops, begins));
         (at, self.pass(len).trim_end())
     }
 
@@ -101,7 +102,10 @@ impl<'a> Cursor<'a> {
         if self.rest().starts_with(['\'', '"']) {
             return self.quoted("");
         }
-        let len = self.rest().find(|c: char| c.is_whitespace() || c == ';').unwrap_or(self.rest().len());
+        let len = self
+            .rest()
+            .find(|c: char| c.is_whitespace() || matches!(c, ';' | ','))
+            .unwrap_or(self.rest().len());
         match len {
             0 => self.fail("the name of a file stands here: `to slow.pftrace`"),
             len => Ok(self.pass(len)),
@@ -114,7 +118,7 @@ fn word(text: &str) -> &str {
 }
 
 /// Returns the length of the operand at the beginning of a text.
-fn operand_len(text: &str, stops: &[&str]) -> usize {
+fn operand_len(text: &str, stops: &[&str], begins: fn(&str) -> bool) -> usize {
     let (mut at, mut is_apart) = (0, true);
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -124,7 +128,7 @@ fn operand_len(text: &str, stops: &[&str]) -> usize {
                 rest.strip_prefix(first).filter(|it| it.is_empty() || it.starts_with(char::is_whitespace));
             after.is_some_and(|it| second.is_empty() || word(it.trim_start()) == second)
         };
-        if c == ';' || (is_apart && stops.iter().any(is_stop)) {
+        if c == ';' || (c == ',' && begins(&rest[1..])) || (is_apart && stops.iter().any(is_stop)) {
             return at;
         }
         let len = c.len_utf8();
@@ -144,7 +148,7 @@ mod tests {
 
     #[track_caller]
     fn ends(text: &str, stops: &[&str], operand: &str) {
-        assert_eq!(&text[..operand_len(text, stops)], operand, "{text}");
+        assert_eq!(&text[..operand_len(text, stops, |_| false)], operand, "{text}");
     }
 
     #[test]
@@ -170,14 +174,14 @@ mod tests {
     fn brackets_that_nobody_closes_take_no_long_time() {
         for (open, close) in [("<", "("), ("[", ")"), ("(", "\""), ("<(", ">"), ("[<{", ")>")] {
             let text = format!("{}{}", open.repeat(4000), close.repeat(4000));
-            assert_eq!(operand_len(&text, &["for"]), text.len(), "{open} {close}");
+            assert_eq!(operand_len(&text, &["for"], |_| false), text.len(), "{open} {close}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_has_an_operand(text in r#"([a ;<>()"'\\é-]|\[|\]|for|at most){0,40}"#) {
-            let len = operand_len(&text, &["for", "at most"]);
+            let len = operand_len(&text, &["for", "at most"], |text| text.starts_with('a'));
             proptest::prop_assert!(text.is_char_boundary(len));
         }
     }

@@ -17,6 +17,9 @@
 pub mod aggregation;
 #[doc(hidden)]
 pub mod brackets;
+#[cfg(feature = "counted")]
+#[doc(hidden)]
+pub mod counted;
 #[doc(hidden)]
 pub mod cursor;
 mod endings;
@@ -37,8 +40,6 @@ pub mod selector;
 pub mod spec;
 #[doc(hidden)]
 pub mod suggest;
-#[doc(hidden)]
-pub mod trigger;
 #[doc(hidden)]
 pub mod units;
 

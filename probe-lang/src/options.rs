@@ -70,31 +70,6 @@ pub fn settings(options: &str) -> impl Iterator<Item = Setting<'_>> {
     })
 }
 
-/// Returns where the term at `at` assigns and where it ends, if it assigns one of these consumers
-/// with options. Options contain commas and `=` signs of their own.
-pub fn with_options(
-    value: &str,
-    at: usize,
-    end: usize,
-    consumers: impl Iterator<Item = &'static str>,
-) -> Option<(usize, usize)> {
-    let term = &value[at..end];
-    let options = |name: &str| {
-        let open = term.rmatch_indices('(').find(|(open, _)| term[..*open].ends_with(name))?.0;
-        let before = term[..open - name.len()].trim_end().strip_suffix('=')?;
-        let closed = at + open + value[at + open..].find(')')? + 1;
-        let rest = value[closed..].split(',').next()?;
-        Some((at + before.len(), closed + rest.len()))
-    };
-    consumers.filter_map(options).max()
-}
-
-/// Splits a consumer from the text in parentheses after it.
-pub fn split_options(consumer: &str) -> (&str, Option<&str>) {
-    let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
-    split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,7 +44,7 @@
 //! | each call over a limit, as it ends, with its fields | [`Slow`] | `slow(over=5ms)` | `latency` |
 //! | cycles, instructions, cache misses, page faults of functions | [`Perf`] | `perf` | `perf` |
 //! | each hit, with its time, thread and fields | [`Trace`] | `trace` | `trace` |
-//! | the events before a slow call | [`Trigger`] | `when latency(…) > 5ms: snapshot` | `trace` |
+//! | the events before a slow call | [`Trigger`] | `when latency(…) > 5ms then snapshot` | `trace` |
 //! | probes as spans and events of `tracing` | [`Tracing`] | `tracing` | `tracing` |
 //! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
 //! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |

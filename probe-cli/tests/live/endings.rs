@@ -123,7 +123,7 @@ fn it_is_killed_at_any_moment() {
     let mut program = Program::start(&folder);
     let [trace, of_rule] = ["it.pftrace", "rule.pftrace"].map(|it| folder.0.join(it).display().to_string());
     let rule =
-        format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 10ms to '{of_rule}'");
+        format!("when rate({WORK}) > 1 then arm {WORK}=latency, record {WORK} for 10ms to '{of_rule}'");
     let commands = [
         &["count", OWN, "--every", "1ms"][..],
         &["latency", OWN, "--every", "1ms"],

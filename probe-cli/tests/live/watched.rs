@@ -112,7 +112,7 @@ fn a_rule_fires_acts_and_ends() {
     let folder = Folder::new("watch");
     let mut program = Program::start(&folder);
     let rule = format!(
-        "when rate({WORK}) > 1 and p50({WORK}) < 1s then arm {WORK}=latency; record {WORK} for 100ms to it.probetrace at \
+        "when rate({WORK}) > 1 && p50({WORK}) < 1s then arm {WORK}=latency, record {WORK} for 100ms to it.probetrace at \
          most 1 time"
     );
     let mut watch = Watch::start(&folder, &program, std::slice::from_ref(&rule));
@@ -142,7 +142,7 @@ fn firings_have_files_of_their_own_and_one_text_has_one_attachment() {
     let folder = Folder::new("watch-files");
     let mut program = Program::start(&folder);
     let rules = [
-        format!("when count({WORK}) >= 10 then arm {WORK}=latency; record {WORK} for 50ms at most 2 times"),
+        format!("when count({WORK}) >= 10 then arm {WORK}=latency, record {WORK} for 50ms at most 2 times"),
         format!("when rate({WORK}) > 1 then arm {WORK}=latency"),
     ];
     fs::write(folder.0.join("rule-1.pftrace"), "mine").unwrap();
@@ -247,7 +247,7 @@ fn the_end_of_the_program_ends_the_watch() {
     let folder = Folder::new("watch-end");
     let mut program = Program::start(&folder);
     let rule =
-        format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.probetrace");
+        format!("when rate({WORK}) > 1 then arm {WORK}=latency, record {WORK} for 1h to it.probetrace");
     let mut watch = Watch::start(&folder, &program, &[rule]);
     watch.event("recording");
     let trace = folder.0.join("it.probetrace");
@@ -284,7 +284,7 @@ fn a_refused_recording_leaves_nothing() {
     let folder = Folder::new("watch-unrecorded");
     let mut program = Program::start(&folder);
     let rule = format!(
-        "when count({WORK}) >= 10 then record {WORK}[bytes > 1] for 10ms; record {WORK} for 10ms to none/it.pftrace at \
+        "when count({WORK}) >= 10 then record {WORK}[bytes > 1] for 10ms, record {WORK} for 10ms to none/it.pftrace at \
          most 2 times"
     );
     let mut watch = Watch::start(&folder, &program, &[rule]);

@@ -94,7 +94,7 @@ fn answer(channel: &Channel, end: End, seconds: &mut u64) {
 fn a_program_that_ends_the_connection_is_asked_again() {
     let _turn = turn();
     let folder = Folder::new("watch-lost");
-    let rule = "when rate(f) > 1 then arm f=latency; record f for 1h to it.pftrace".to_owned();
+    let rule = "when rate(f) > 1 then arm f=latency, record f for 1h to it.pftrace".to_owned();
 
     let agent = serve(&[End::Idle]);
     let mut watch = Watch::of(&folder, std::process::id(), "1h", std::slice::from_ref(&rule));

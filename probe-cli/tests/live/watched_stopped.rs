@@ -129,7 +129,7 @@ fn a_program_that_is_stopped_again_and_again_loses_nothing() {
     let mut program = Program::start(&folder);
     let rules = [
         records(),
-        "when max(half of live::program::half) > 1 and count(live::program::half) > 1 \
+        "when max(half of live::program::half) > 1 && count(live::program::half) > 1 \
          then arm live::program::half=count"
             .to_owned(),
     ];

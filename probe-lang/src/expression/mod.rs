@@ -33,6 +33,7 @@ mod tree;
 pub use check::{Mismatch, Scope, groups, number};
 pub use datum::Datum;
 pub use fault::{FAULTS, Fault};
+pub use operator::Comparison;
 pub use parse::Parser;
 pub use predicate::Predicate;
 pub use program::{Program, Surroundings};

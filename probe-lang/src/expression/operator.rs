@@ -66,6 +66,26 @@ impl Comparison {
         Self::SYMBOLS.into_iter().find(|it| it.0 == symbol).map(|it| it.1)
     }
 
+    /// Returns the comparison of numbers with whose symbol a text begins, and the symbol.
+    pub(crate) fn at_start(text: &str) -> Option<(&'static str, Self)> {
+        let fit = Self::SYMBOLS.into_iter().filter(|(symbol, it)| !it.is_match() && text.starts_with(symbol));
+        fit.max_by_key(|(symbol, _)| symbol.len())
+    }
+
+    /// Returns the comparison that holds for exactly the other values.
+    pub(crate) fn negated(self) -> Self {
+        match self {
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
+            Self::Less => Self::GreaterOrEqual,
+            Self::LessOrEqual => Self::Greater,
+            Self::Greater => Self::LessOrEqual,
+            Self::GreaterOrEqual => Self::Less,
+            Self::Matches => Self::MatchesNot,
+            Self::MatchesNot => Self::Matches,
+        }
+    }
+
     /// Returns whether it needs an order, and not equality alone.
     pub(super) fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual)
@@ -99,6 +119,7 @@ mod tests {
         for (symbol, operator) in Comparison::SYMBOLS {
             assert_eq!((operator.symbol(), Comparison::of(symbol)), (symbol, Some(operator)));
             assert_eq!(operator.mirrored().mirrored(), operator);
+            assert_eq!(operator.negated().negated(), operator);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Conditions: figures compared with limits. Each is true, false, or unknown. Pure.
 //!
-//! A condition has no `not`: the parser negates the comparisons instead, and swaps `and` with `or`.
+//! A condition has no `!`: the parser negates the comparisons instead, and swaps `&&` with `||`.
 //! By the laws of De Morgan, which hold for unknown values, too, that is the same.
 //!
-//! | `a` | `b` | `a and b` | `a or b` | `not a` |
+//! | `a` | `b` | `a && b` | `a \|\| b` | `!a` |
 //! |---|---|---|---|---|
 //! | true | unknown | unknown | true | false |
 //! | false | unknown | false | unknown | true |
@@ -12,14 +12,15 @@
 use super::figure::{Figure, Function};
 use super::rule::{Rule, SustainedCondition};
 use crate::ParseError;
+use crate::expression::Comparison as Operator;
 
 /// A condition.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Condition {
     Comparison(Comparison),
-    /// Joined by `and`.
+    /// Joined by `&&`.
     All(Vec<Self>),
-    /// Joined by `or`.
+    /// Joined by `||`.
     Any(Vec<Self>),
 }
 
@@ -33,50 +34,26 @@ pub(super) struct Comparison {
     pub(super) at: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operator {
-    Less,
-    AtMost,
-    Equal,
-    Other,
-    AtLeast,
-    More,
-}
-
-impl Operator {
-    pub(super) const ALL: [(&'static str, Self); 6] = [
-        ("<=", Self::AtMost),
-        (">=", Self::AtLeast),
-        ("==", Self::Equal),
-        ("!=", Self::Other),
-        ("<", Self::Less),
-        (">", Self::More),
-    ];
-
-    /// Returns the operator that holds for exactly the other numbers.
-    pub(super) fn negated(self) -> Self {
-        match self {
-            Self::Less => Self::AtLeast,
-            Self::AtMost => Self::More,
-            Self::Equal => Self::Other,
-            Self::Other => Self::Equal,
-            Self::AtLeast => Self::Less,
-            Self::More => Self::AtMost,
-        }
-    }
-}
-
 impl Comparison {
+    /// Returns its limit, in nanoseconds, if it is exceeded by a single call.
+    pub(super) fn call_limit(&self) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time is not negative")]
+        let limit = self.limit as u64;
+        (self.figure.function == Function::Latency && self.operator == Operator::Greater).then_some(limit)
+    }
+
     pub(super) fn holds(&self, value: f64) -> bool {
         match self.operator {
             Operator::Less => value < self.limit,
-            Operator::AtMost => value <= self.limit,
+            Operator::LessOrEqual => value <= self.limit,
             #[expect(clippy::float_cmp, reason = "somebody asks for exactly this number")]
             Operator::Equal => value == self.limit,
             #[expect(clippy::float_cmp, reason = "somebody asks for any number but this one")]
-            Operator::Other => value != self.limit,
-            Operator::AtLeast => value >= self.limit,
-            Operator::More => value > self.limit,
+            Operator::NotEqual => value != self.limit,
+            Operator::GreaterOrEqual => value >= self.limit,
+            Operator::Greater => value > self.limit,
+            // The grammar has no patterns here.
+            Operator::Matches | Operator::MatchesNot => false,
         }
     }
 }
@@ -106,12 +83,12 @@ impl Condition {
     }
 }
 
-/// `not` of a truth value that may be unknown.
+/// The negation of a truth value that may be unknown.
 pub(super) fn not(it: Option<bool>) -> Option<bool> {
     it.map(|it| !it)
 }
 
-/// `and` of truth values that may be unknown: false if one of both is.
+/// The conjunction of truth values that may be unknown: false if one of both is.
 pub(super) fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(false), _) | (_, Some(false)) => Some(false),
@@ -139,12 +116,12 @@ impl Span {
         let limit = comparison.limit;
         match comparison.operator {
             Operator::Less => Self { to: limit, has_to: false, ..Self::ALL },
-            Operator::AtMost => Self { to: limit, ..Self::ALL },
+            Operator::LessOrEqual => Self { to: limit, ..Self::ALL },
             Operator::Equal => Self { from: limit, to: limit, ..Self::ALL },
             // `alternatives` makes two of it.
-            Operator::Other => Self::ALL,
-            Operator::AtLeast => Self { from: limit, ..Self::ALL },
-            Operator::More => Self { from: limit, has_from: false, ..Self::ALL },
+            Operator::NotEqual | Operator::Matches | Operator::MatchesNot => Self::ALL,
+            Operator::GreaterOrEqual => Self { from: limit, ..Self::ALL },
+            Operator::Greater => Self { from: limit, has_from: false, ..Self::ALL },
         }
     }
 
@@ -181,9 +158,9 @@ fn span(all: &[Comparison], figure: &Figure) -> Span {
 /// Returns the ways in which a condition may hold.
 fn alternatives(condition: &Condition) -> Result<Vec<Alternative>, ParseError> {
     match condition {
-        Condition::Comparison(it) if it.operator == Operator::Other => {
+        Condition::Comparison(it) if it.operator == Operator::NotEqual => {
             let with = |operator| vec![Comparison { operator, ..it.clone() }];
-            Ok(vec![with(Operator::Less), with(Operator::More)])
+            Ok(vec![with(Operator::Less), with(Operator::Greater)])
         }
         Condition::Comparison(it) => Ok(vec![vec![it.clone()]]),
         Condition::Any(parts) => {
@@ -230,7 +207,7 @@ fn bounded(
     }
     let at = of.comparisons().first().map_or(0, |it| it.at);
     let problem = format!(
-        "this may hold in too many ways: without `or` inside of `and`, it would have over {MOST_COMPARISONS} comparisons; \
+        "this may hold in too many ways: without `||` inside of `&&`, it would have over {MOST_COMPARISONS} comparisons; \
          make several rules of it"
     );
     Err(ParseError { at, problem })

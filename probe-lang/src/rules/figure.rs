@@ -37,6 +37,8 @@ pub(super) enum Function {
     Mean,
     /// The longest call.
     Longest,
+    /// The same: a limit that a single call exceeds.
+    Latency,
     Sum,
     Avg,
     Min,
@@ -55,6 +57,7 @@ impl Function {
             ("p999", false) => Self::P999,
             ("mean", false) => Self::Mean,
             ("max", false) => Self::Longest,
+            ("latency", false) => Self::Latency,
             ("sum", true) => Self::Sum,
             ("avg", true) => Self::Avg,
             ("min", true) => Self::Min,
@@ -73,6 +76,7 @@ impl Function {
             Self::P999 => "p999",
             Self::Mean => "mean",
             Self::Longest | Self::Max => "max",
+            Self::Latency => "latency",
             Self::Sum => "sum",
             Self::Avg => "avg",
             Self::Min => "min",
@@ -155,7 +159,7 @@ impl Figure {
             Function::Mean | Function::Avg => some(mean),
             Function::Sum => some(window.sum),
             Function::Min => some(window.min?),
-            Function::Longest | Function::Max => some(window.max?),
+            Function::Longest | Function::Latency | Function::Max => some(window.max?),
             Function::P50 | Function::P90 | Function::P99 | Function::P999 => {
                 let (part, least) = self.function.quantile()?;
                 (window.timed() >= least).then(|| window.quantile(part))?

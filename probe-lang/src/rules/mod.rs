@@ -30,6 +30,7 @@ mod window;
 pub use driver::{Backoff, RefCountedSpecs};
 pub use engine::{Engine, Step, Totals};
 pub use figure::{Figure, Unit, reasons};
-pub use parse::parse;
+pub(crate) use parse::{AT_MOST, Verb, When, when_at};
+pub use parse::{WHEN, begins_when, parse};
 pub use rule::{Action, Rule, RuleError, checked_rules, rule, rules, snapshot_recorder};
 pub use window::{Bucket, Reading, Row, RowKind};

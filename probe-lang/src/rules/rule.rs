@@ -27,9 +27,19 @@ pub struct Rule {
 
 /// A condition that must hold for a time.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct SustainedCondition {
+pub(crate) struct SustainedCondition {
     pub(super) condition: Condition,
     pub(super) time: Duration,
+}
+
+impl SustainedCondition {
+    /// Returns the limit, in nanoseconds, if it is about a single call that takes longer.
+    pub(crate) fn call_limit(&self) -> Option<u64> {
+        match &self.condition {
+            Condition::Comparison(it) if self.time.is_zero() => it.call_limit(),
+            _ => None,
+        }
+    }
 }
 
 /// An action of a rule, when it fires.
@@ -186,7 +196,7 @@ mod tests {
         let error = rules("a.rules", "# one\nwhen rate(f) > 5ms then snapshot").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.rules:2, column 16: `5ms` is no number of hits a second; write `1000` or `10K`\n  \
+            "a.rules:2, column 16: `5ms` is no number of hits a second; write `1000` or `10K/s`\n  \
              when rate(f) > 5ms then snapshot\n                 ^"
         );
         let error = rule("when x").unwrap_err();

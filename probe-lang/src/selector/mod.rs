@@ -31,7 +31,7 @@ pub use selectable::Selectable;
 pub use broaden::did_you_mean;
 pub use nesting::split_last;
 pub use split_at_equals::{SpecTerm, split_at_equals};
-pub use words::TextWords;
+pub use words::{TextWords, is_key};
 
 use crate::error::floor_char_boundary;
 

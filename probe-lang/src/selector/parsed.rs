@@ -137,6 +137,8 @@ impl Selector {
     /// assert_eq!(error.column(), 14);
     /// ```
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        #[cfg(feature = "counted")]
+        crate::counted::SELECTORS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let terms = parse::parse(text)?;
         let mut paths = HashMap::<_, Sides<Option<usize>>>::new();
         let mut patterns = Sides::<Vec<usize>>::default();
@@ -165,6 +167,12 @@ impl Selector {
     /// ```
     pub fn escape(path: &str) -> String {
         path::escape(path)
+    }
+
+    /// Returns the text that it was parsed from.
+    #[doc(hidden)]
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Returns whether the selector names this probe.

@@ -1,5 +1,5 @@
-//! The expressions in a text: predicates in brackets at the ends of selectors, and aggregations in
-//! the place of consumers. Pure.
+//! The parts of a spec that are not cut as selectors are: predicates in brackets at the ends of
+//! selectors, consumers with brackets, and triggers. Pure.
 //!
 //! ```text
 //! net::handle[bytes > 1024 && peer ~ "10.*"]=sum(bytes) by(path), b=count
@@ -7,32 +7,47 @@
 //! ```
 //! The rest is cut as if they were spaces, so selectors need not know them.
 
+use std::mem;
 use std::ops::Range;
 
+use super::CallTrigger;
 use crate::ParseError;
 use crate::aggregation::Function;
 use crate::brackets::{closing, ends_in_operator};
-use crate::selector::TextWords;
+use crate::rules::begins_when;
+use crate::selector::{TextWords, is_key};
 
-/// A text without its expressions, and where they are.
-pub struct Blanked {
-    /// As long as the text, with spaces in place of expressions.
-    pub text: String,
+/// A text without these parts, and where they are.
+pub(super) struct Blanked {
+    /// As long as the text, with spaces in place of these parts.
+    pub(super) text: String,
     /// The inside of the brackets of each predicate.
-    pub predicates: Vec<Range<usize>>,
-    /// Each aggregation, with its name.
-    pub aggregations: Vec<Range<usize>>,
+    pub(super) predicates: Vec<Range<usize>>,
+    /// Each consumer with brackets, from its name on.
+    pub(super) consumers: Vec<Range<usize>>,
+    /// Each trigger, and its place from the end of the item before.
+    pub(super) triggers: Vec<(CallTrigger, Range<usize>)>,
 }
 
-/// Finds the expressions in a text.
-pub fn blank_expressions(text: &str) -> Result<Blanked, ParseError> {
-    let (mut predicates, mut aggregations) = (Vec::new(), Vec::new());
-    let mut masked = text.as_bytes().to_vec();
+/// Finds these parts in a text; triggers only if it may have any.
+pub(super) fn blank_expressions(text: &str, may_trigger: bool) -> Result<Blanked, ParseError> {
+    let (mut predicates, mut consumers, mut triggers) = (Vec::new(), Vec::new(), Vec::new());
+    let mut blanked = text.as_bytes().to_vec();
     let mut words = TextWords::new(text);
-    let mut at = 0;
+    let (mut at, mut begins_item) = (0, may_trigger);
     while let Some(c) = text[at..].chars().next() {
+        if mem::take(&mut begins_item) && begins_when(&text[at..]) {
+            let start = text.len() - text[at..].trim_start().len();
+            let (trigger, end) = CallTrigger::parse(text, start)?;
+            blanked[at..end].fill(b' ');
+            triggers.push((trigger, at..end));
+            words = TextWords::new(text);
+            at = end;
+            continue;
+        }
         let is_outside = words.is_outside(at);
         match c {
+            ',' => begins_item = may_trigger && is_outside,
             '[' if is_outside && begins_predicate(&text[..at], &text[at + 1..]) => {
                 let Some(end) = closing(&text[at..]).map(|closer| at + closer) else {
                     let problem = "the `]` of this predicate is missing".to_owned();
@@ -49,22 +64,41 @@ pub fn blank_expressions(text: &str) -> Result<Blanked, ParseError> {
                     words = TextWords::new(text);
                 }
                 predicates.push(at + 1..end);
-                masked[at..=end].fill(b' ');
-                at = end;
+                blanked[at..=end].fill(b' ');
+                at = end + 1;
+                continue;
             }
-            '=' if is_outside => {
-                if let Some((name, range)) = aggregation(text, at + 1) {
-                    masked[name..range.end].fill(b' ');
-                    at = range.end - 1;
-                    aggregations.push(range);
+            '=' if is_outside && !is_key(&text[..at]) => {
+                let found = aggregation(text, at + 1).or_else(|| with_options(text, at + 1));
+                if let Some((name, range)) = found {
+                    blanked[name..range.end].fill(b' ');
+                    at = range.end;
+                    consumers.push(range);
+                    continue;
                 }
             }
             _ => (),
         }
         at += c.len_utf8();
     }
-    let text = String::from_utf8(masked).unwrap_or_else(|_| text.to_owned());
-    Ok(Blanked { text, predicates, aggregations })
+    let text = String::from_utf8(blanked).unwrap_or_else(|_| text.to_owned());
+    Ok(Blanked { text, predicates, consumers, triggers })
+}
+
+/// Returns whether the text of a consumer is an aggregation.
+pub(super) fn is_aggregation(text: &str) -> bool {
+    aggregation(text, 0).is_some()
+}
+
+/// Returns the end of the name, and the place, of the consumer with options that begins here. They
+/// end at the first `)`, and the consumer with them.
+fn with_options(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
+    let start = text.len() - text[at..].trim_start().len();
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let name = start + text[start..].find(|c| !is_part(c)).filter(|len| *len != 0)?;
+    let closer = name + text[name..].strip_prefix('(')?.find(')')? + 1;
+    let after = text[closer + 1..].trim_start();
+    (after.is_empty() || after.starts_with(',')).then_some((name, start..closer + 1))
 }
 
 /// Returns whether a bracket begins a predicate. Those of a path begin a segment, follow the word
@@ -114,10 +148,10 @@ mod tests {
 
     #[track_caller]
     fn found(text: &str) -> (Vec<&str>, Vec<&str>) {
-        let masked = blank_expressions(text).unwrap();
-        assert_eq!(masked.text.len(), text.len());
+        let blanked = blank_expressions(text, true).unwrap();
+        assert_eq!(blanked.text.len(), text.len());
         let of = |ranges: Vec<std::ops::Range<usize>>| ranges.into_iter().map(|it| &text[it]).collect();
-        (of(masked.predicates), of(masked.aggregations))
+        (of(blanked.predicates), of(blanked.consumers))
     }
 
     #[test]
@@ -126,7 +160,8 @@ mod tests {
             ("a::b[n > 1]=count", &["n > 1"][..], &[][..]),
             ("a::* [ n==1, ] = count", &[" n==1, "], &[]),
             ("**[p ~ \"]=\"] = sum(n, m) by(a, b), b=count", &["p ~ \"]=\""], &["sum(n, m) by(a, b)"]),
-            ("a=count by(path), b=count(all), c=latency", &[], &["count by(path)"]),
+            ("a=count by(path), b=count(all), c=latency", &[], &["count by(path)", "count(all)"]),
+            ("a=x(b = 1, c), kind=entry = y(), group=f(int), b=count", &[], &["x(b = 1, c)", "y()"]),
             ("a=sum, b=max(x)", &[], &["sum", "max(x)"]),
             ("a=min(len(\")\")) by(x)", &[], &["min(len(\")\")) by(x)"]),
             ("a[x<1]=latency by ( y ),b[y>2]=trace", &["x<1", "y>2"], &["latency by ( y )"]),
@@ -154,16 +189,16 @@ mod tests {
             ("a[n > 1, b=count", 1, "the `]` of this predicate is missing"),
             ("a[n > 1], b=count", 1, "a predicate stands at the end of a selector"),
         ] {
-            let error = blank_expressions(text).map(|_| ()).unwrap_err();
+            let error = blank_expressions(text, true).map(|_| ()).unwrap_err();
             assert!(error.at == at && error.problem.starts_with(problem), "{text}: {error:?}");
         }
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_masked_or_a_mistake(text in r#"([a-z=,:<>(){}"'\\é -]|\[|\]|=sum\(|by\(|operator){0,24}"#) {
-            match blank_expressions(&text) {
-                Ok(masked) => proptest::prop_assert_eq!(masked.text.len(), text.len()),
+        fn any_text_is_blanked_or_a_mistake(text in r#"([a-z=,:<>(){}"'\\é -]|\[|\]|=sum\(|by\(|operator){0,24}"#) {
+            match blank_expressions(&text, true) {
+                Ok(blanked) => proptest::prop_assert_eq!(blanked.text.len(), text.len()),
                 Err(error) => proptest::prop_assert!(text.is_char_boundary(error.at)),
             }
         }

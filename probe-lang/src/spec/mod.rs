@@ -1,7 +1,15 @@
-//! Specs such as `PROBES`: which probes get which consumer.
+//! Specs such as `PROBES`: which probes get which consumer, and triggers that take snapshots.
+//!
+//! ```text
+//! a::*[n > 1]=sum(n) by(s), b=trace(flight), when latency(a) > 5ms then snapshot
+//! text ──▶ expressions, triggers (blanked) ▶ parse ──▶ items: selector, predicate, consumer
+//! ```
+//! Life cycle: a text is parsed once, when it is written; what it is parsed into is attached.
 
 mod expressions;
-mod selected;
+mod parse;
+mod trigger;
 
-pub use expressions::{Blanked, blank_expressions};
-pub use selected::selected;
+use expressions::{blank_expressions, is_aggregation};
+pub use parse::{ConsumerText, Selected, SpecAst, SpecItem, parse_selector, parse_spec, selected};
+pub use trigger::CallTrigger;

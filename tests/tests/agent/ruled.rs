@@ -44,8 +44,8 @@ fn a_program_follows_its_rules() {
     let folder = Folder::new("rules");
     let [trace, snapshot] = ["it.probetrace", "it.folded"].map(|name| quoted(&folder.join(name)));
     let rules = format!(
-        "# one rule\nwhen rate(agent::work) > 1 and p50(agent::work) < 1s and max(x of agent::work) >= 99 then arm \
-         agent::even=count; record agent::work for 100ms to {trace}; snapshot agent::work to {snapshot} at most 1 time\n"
+        "# one rule\nwhen rate(agent::work) > 1 && p50(agent::work) < 1s && max(x of agent::work) >= 99 then arm \
+         agent::even=count, record agent::work for 100ms to {trace}, snapshot agent::work to {snapshot} at most 1 time\n"
     );
     let mut target = follow(&folder, &rules);
     target.ask("busy");
@@ -107,7 +107,7 @@ fn the_program_may_exit_in_a_hit() {
     let folder = Folder::new("rules-hit");
     let trace = folder.join("it.probetrace");
     let rules = format!(
-        "when rate(agent::work) > 1 then record agent::work for 1h to {}; arm agent::even=leave",
+        "when rate(agent::work) > 1 then record agent::work for 1h to {}, arm agent::even=leave",
         quoted(&trace)
     );
     let mut target = follow(&folder, &rules);
@@ -121,7 +121,7 @@ fn the_program_may_exit_in_a_hit() {
 #[test]
 fn a_selector_without_probes_is_noted_once() {
     let folder = Folder::new("rules-note");
-    let rules = "when max(x of agent::wrok) > 1 or rate(agent::wrok) > 1 then snapshot agent::snap
+    let rules = "when max(x of agent::wrok) > 1 || rate(agent::wrok) > 1 then snapshot agent::snap
                  when rate(agent::work) > 1 then arm agent::evne=count at most 1 time
 ";
     let mut target = follow(&folder, rules);

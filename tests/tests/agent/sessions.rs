@@ -253,7 +253,8 @@ fn mistakes_say_where_and_change_nothing() {
     assert_eq!((own.kind, own.at), (FailureKind::Malformed, Some(31)));
     let problem = "`own` is not for clients; its program may allow it, by `FOR_CLIENTS` in its `Reporter`";
     assert!(own.message.contains(problem), "{own}");
-    let trigger = attach(&mut client, "when latency(agent::work) > 5ms: snapshot, agent::*=trace(flight)");
+    let trigger =
+        attach(&mut client, "when latency(agent::work) > 5ms then snapshot, agent::*=trace(flight)");
     assert_eq!(trigger.kind, FailureKind::Malformed);
     assert!(trigger.message.contains("a trigger writes files"), "{trigger}");
     target.is_as_before();

@@ -19,7 +19,7 @@ fn rules_are_read_at_the_start() {
         (
             "# one\nwhen rate(a) > 5ms then arm b=count",
             16,
-            "`5ms` is no number of hits a second; write `1000` or `10K`",
+            "`5ms` is no number of hits a second; write `1000` or `10K/s`",
             18,
         ),
         (

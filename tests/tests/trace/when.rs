@@ -118,7 +118,7 @@ fn entries(events: &[TraceEvent], function: &str) -> Vec<u64> {
     own.filter_map(|event| event.fields.first()?.to_string().parse().ok()).collect()
 }
 
-const TRIGGER: &str = "when latency(**::when::query) > 15ms: snapshot";
+const TRIGGER: &str = "when latency(**::when::query) > 15ms then snapshot";
 const RECORDER: &str = "**::when::query, **::when::fetch=trace(flight, size=1M)";
 
 #[test]
@@ -148,7 +148,7 @@ fn a_slow_call_makes_one_snapshot_that_has_it() {
 #[test]
 fn a_trigger_attaches_more_for_a_while() {
     let folder = Folder::new("when-more");
-    let trigger = TRIGGER.replace("snapshot", "attach **::when::* for 50ms, then snapshot");
+    let trigger = TRIGGER.replace("snapshot", "attach **::when::* for 50ms, snapshot");
     let probes = format!("**::when::query=trace(flight, size=256M, ring=32M), {trigger}");
     let output = run("waits", &probes, "run.probetrace", &folder);
     assert!(output.status.success(), "{output:?}");
@@ -167,7 +167,7 @@ fn a_trigger_attaches_more_for_a_while() {
 fn who_ends_the_program_waits_for_no_arming() {
     for way in ["returns", "exits", "is ended"] {
         let folder = Folder::new(&format!("when-hours-{}", way.replace(' ', "-")));
-        let trigger = TRIGGER.replace("snapshot", "attach **::when::fetch for 1h, then snapshot");
+        let trigger = TRIGGER.replace("snapshot", "attach **::when::fetch for 1h, snapshot");
         let probes = format!("**::when::query=trace(flight), {trigger}");
         let output = run(way, &probes, "run.probetrace", &folder);
         assert_eq!(folder.names(), ["run-snapshot-1.probetrace", "run.probetrace"], "{output:?}");
@@ -177,17 +177,17 @@ fn who_ends_the_program_waits_for_no_arming() {
 
 #[test]
 fn snapshots_are_numbered_up_to_a_limit_or_replace_each_other() {
-    let options = |options: &str| TRIGGER.replace("snapshot", &format!("snapshot(rest=1ns, {options})"));
+    let options = |options: &str| TRIGGER.replace("snapshot", &format!("snapshot {options} every 1ns"));
     let folder = Folder::new("when-limit");
-    let probes = format!("{RECORDER}, {}", options("at_most=2"));
+    let probes = format!("{RECORDER}, {}", options("at most 2 times"));
     let output = run("is slow until there are two", &probes, "run.json", &folder);
     assert_eq!(folder.names(), ["run-snapshot-1.json", "run-snapshot-2.json", "run.json"]);
     let stderr = said(&output);
     let last = stderr.lines().rfind(|line| line.contains("the snapshot is ")).unwrap();
-    let [file, end] = ["/run-snapshot-2.json", "; it is the last of 2, as `at_most` says"];
+    let [file, end] = ["/run-snapshot-2.json", "; it is the last of 2, as `at most` says"];
     assert!(last.contains(file) && last.ends_with(end), "{last}");
     let folder = Folder::new("when-replace");
-    let probes = format!("{RECORDER}, {}", options("replace"));
+    let probes = format!("{RECORDER}, {}", options("in one file"));
     let output = run("is slow until it is replaced", &probes, "run.probetrace", &folder);
     assert_eq!(folder.names(), ["run-snapshot.probetrace", "run.probetrace"]);
     assert_eq!(entries(&events(&folder, "run-snapshot.probetrace"), "::query").last(), Some(&11));
@@ -254,7 +254,7 @@ fn what_can_not_be_attached_is_named_and_the_rest_is_attached() {
             "no calls can be timed here: trace::when::query is left out: its exit was not selected, or the program does not have it; select entries and exits",
         ),
         (
-            TRIGGER.replace("snapshot", "attach nothing::here for 1s, then snapshot"),
+            TRIGGER.replace("snapshot", "attach nothing::here for 1s, snapshot"),
             "no probe matches `nothing::here`",
         ),
     ] {
@@ -280,17 +280,17 @@ fn a_snapshot_that_can_not_be_written_is_one_line() {
 
 #[test]
 fn a_malformed_trigger_is_an_error_that_points_at_it() {
-    let error = "when latency(a) > 5: snapshot, **=trace(flight)".parse::<Spec>().unwrap_err();
+    let error = "when latency(a) > 5 then snapshot, **=trace(flight)".parse::<Spec>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "malformed spec, column 19: `5` is not a span of time; write `500ms`, `10s`, `5m` or `1h`\n  \
-         when latency(a) > 5: snapshot, **=trace(flight)\n                    ^"
+        "malformed spec, column 19: `5` is no span of time; write `5ms` or `2s`\n  \
+         when latency(a) > 5 then snapshot, **=trace(flight)\n                    ^"
     );
     let folder = Folder::new("when-malformed");
-    let output = run("returns", "**=trace(flight), when latency(a) > 5ms: snapshots", "", &folder);
+    let output = run("returns", "**=trace(flight), when latency(a) > 5ms then snapshots", "", &folder);
     let stderr = said(&output);
     assert!(
-        stderr.contains("PROBES, column 42: `snapshots` is no action (did you mean `snapshot`?); there are "),
+        stderr.contains("PROBES, column 46: `snapshots` is no action (did you mean `snapshot`?); there are "),
         "{stderr}"
     );
 }

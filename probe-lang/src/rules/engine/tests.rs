@@ -108,12 +108,12 @@ fn totals_that_shrink_are_unknown() {
 
 #[test]
 fn or_needs_one_side() {
-    let mut it = played("when rate(f) > 5 or sum(n of f) > 5 then snapshot");
+    let mut it = played("when rate(f) > 5 || sum(n of f) > 5 then snapshot");
     assert_eq!(it.window(&[Some((10, 0.0)), None]), "fired 1 rate(f)=10");
     // One side does not hold, the other is unknown: it does not end.
     assert_eq!(it.window(&[Some((10, 0.0)), None]), "");
     assert_eq!(it.window(&[Some((11, 0.0)), Some((11, 1.0))]), "ended 1 2");
-    let mut it = played("when rate(f) > 5 and sum(n of f) > 5 then snapshot");
+    let mut it = played("when rate(f) > 5 && sum(n of f) > 5 then snapshot");
     assert_eq!(it.window(&[Some((1, 0.0)), None]), "");
     assert_eq!(it.unknown(), (0, 1), "one side that does not hold decides");
     assert_eq!(it.window(&[Some((10, 0.0)), None]), "");
@@ -122,13 +122,13 @@ fn or_needs_one_side() {
 
 #[test]
 fn not_unknown_is_unknown() {
-    let mut it = played("when not sum(n of f) > 5 for 2s then snapshot");
+    let mut it = played("when !(sum(n of f) > 5) for 2s then snapshot");
     let sums = [Some((1, 1.0)), Some((1, 1.0)), Some((2, 2.0)), Some((3, 3.0)), None, Some((4, 20.0))];
     let steps = sums.map(|total| it.window(&[total]));
     // The window without hits begins the time anew. Neither `not` nor its end holds for sure then.
     assert_eq!(steps, ["", "", "", "fired 1 sum(n of f)=1", "", "ended 1 2"]);
     assert_eq!(it.unknown(), (2, 6));
-    let mut it = played("when not (rate(f) <= 5 or sum(n of f) != 7) until not rate(f) >= 2 then snapshot");
+    let mut it = played("when !(rate(f) <= 5 || sum(n of f) != 7) until !(rate(f) >= 2) then snapshot");
     assert_eq!(it.window(&[Some((10, 0.0)), Some((1, 6.0))]), "");
     assert_eq!(it.window(&[Some((20, 0.0)), None]), "");
     assert_eq!(it.unknown(), (1, 2));
@@ -181,7 +181,7 @@ fn a_rule_does_not_begin_while_its_end_holds() {
 
 #[test]
 fn a_recording_keeps_its_rule_active() {
-    let mut it = played("when rate(f) > 5 then record g for 3s; record h for 2s");
+    let mut it = played("when rate(f) > 5 then record g for 3s, record h for 2s");
     assert_eq!([10, 10, 10, 10].map(|count| it.count(count)), ["fired 1 rate(f)=10", "", "", "ended 1 3"]);
 }
 
@@ -215,7 +215,7 @@ fn times_saturate() {
 
 #[test]
 fn one_consumer_serves_all_figures_of_a_kind() {
-    let text = "when rate(f) > 5 and count(f) > 5 or p50(f) > 5ms and mean(f) > 5ms and avg(n of f) > 1 and sum(n of f) > 1 then \
+    let text = "when rate(f) > 5 && count(f) > 5 || p50(f) > 5ms && mean(f) > 5ms && avg(n of f) > 1 && sum(n of f) > 1 then \
                 snapshot";
     let it = played(text);
     assert_eq!(it.engine.sources().collect::<Vec<_>>(), ["f=count", "f=latency(buckets)", "f=sum(n)"]);
@@ -230,7 +230,7 @@ fn a_rule_disarms_what_a_rule_arms() {
     let error = Engine::new(
         rules(
             "a.rules",
-            &format!("\n{arms}; arm h=count\n  when rate(f) > 9 then snapshot; disarm g=latency\n"),
+            &format!("\n{arms}, arm h=count\n  when rate(f) > 9 then snapshot, disarm g=latency\n"),
         )
         .unwrap(),
     )
@@ -238,7 +238,7 @@ fn a_rule_disarms_what_a_rule_arms() {
     assert_eq!(
         error.to_string(),
         "a.rules:3, column 35: no rule arms `g=latency`, so none can disarm it; both texts must be equal\n    \
-         when rate(f) > 9 then snapshot; disarm g=latency\n                                    ^"
+         when rate(f) > 9 then snapshot, disarm g=latency\n                                    ^"
     );
     let error = Engine::new(read(&[disarms])).unwrap_err();
     assert!(error.to_string().starts_with("rule, column 23: no rule arms `g=count`"), "{error}");

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::condition::Operator;
 use super::super::rule::Action;
 use super::*;
+use crate::expression::Comparison as Operator;
 
 fn parse(text: &str) -> Result<Rule, ParseError> {
     super::parse("rule", text)
@@ -29,8 +29,8 @@ fn is_mistaken(text: &str, at: usize, problem: &str) {
 #[test]
 fn the_whole_grammar() {
     let rule = parse(
-        " when p99(net::handle) > 5ms and rate(**) >= 2K/s or sum(bytes of a, b) < 1_000 for 2s until p99(net::handle) < \
-         2 ms for 1.5s then record db::* for 1s to slow.pftrace; run 'echo hi' at most 3 times every 1m ",
+        " when p99(net::handle) > 5ms && rate(**) >= 2K/s || sum(bytes of a, b) < 1_000 for 2s until p99(net::handle) < \
+         2 ms for 1.5s then record db::* for 1s to slow.pftrace, run 'echo hi' at most 3 times every 1m ",
     )
     .unwrap();
     let limits: Vec<_> =
@@ -38,8 +38,8 @@ fn the_whole_grammar() {
     assert_eq!(
         limits,
         [
-            ("p99(net::handle)".to_owned(), Operator::More, 5e6),
-            ("rate(**)".to_owned(), Operator::AtLeast, 2000.0),
+            ("p99(net::handle)".to_owned(), Operator::Greater, 5e6),
+            ("rate(**)".to_owned(), Operator::GreaterOrEqual, 2000.0),
             ("sum(bytes of a, b)".to_owned(), Operator::Less, 1000.0),
             ("p99(net::handle)".to_owned(), Operator::Less, 2e6),
         ]
@@ -84,7 +84,7 @@ fn figures_need_consumers() {
 fn operands_end_at_words_of_the_grammar() {
     let arm = |spec: &str| Action::Arm(spec.to_owned());
     assert_eq!(
-        actions("arm a=count; disarm b=count"),
+        actions("arm a=count, disarm b=count"),
         [arm("a=count"), Action::Disarm("b=count".to_owned())]
     );
     assert_eq!(actions("arm a, b=latency, c[s == \"; at most \"]=count at most 1 time").len(), 1);
@@ -106,7 +106,7 @@ fn operands_end_at_words_of_the_grammar() {
     };
     assert_eq!(actions("snapshot"), [snapshot(None, None)]);
     assert_eq!(
-        actions("snapshot to 'a b.json'; snapshot"),
+        actions("snapshot to 'a b.json', snapshot"),
         [snapshot(None, Some("a b.json")), snapshot(None, None)]
     );
     assert_eq!(
@@ -138,16 +138,29 @@ fn a_mistake_points_at_its_place() {
         ("when rate(f) > 1e400 then snapshot", 15, "is no number"),
         ("when rate(f) > inf then snapshot", 15, "is no number"),
         ("when rate(f) > 5 for 2 then snapshot", 21, "is not a span of time"),
-        ("when rate(f) > 5 snapshot", 17, "`and`, `or`, `for TIME`, `until` or `then` stands"),
+        ("when rate(f) > 5 snapshot", 17, "`&&`, `||`, `for TIME`, `until` or `then` stands"),
         ("when rate(f) > 5 then", 21, "the action is missing here"),
         ("when rate(f) > 5 then snap", 22, "`snap` is no action (did you mean `snapshot`?); there are arm, "),
         ("when rate(f) > 5 then record a", 30, "`for` and a time stand here"),
         ("when rate(f) > 5 then arm at most 1 time", 26, "consumers stand here"),
-        ("when rate(f) > 5 then snapshot;", 31, "the action is missing here"),
+        ("when rate(f) > 5 then snapshot,", 31, "the action is missing here"),
+        ("when rate(f) > 5 then snapshot; snapshot", 30, "a comma stands between two actions"),
+        ("when rate(f) > 5 then snapshot(at_most=3)", 30, "what a snapshot may have stands behind it"),
+        (
+            "when rate(f) > 5 then attach f for 1s, snapshot",
+            22,
+            "`attach` adds probes to a flight recorder of `PROBES`",
+        ),
+        ("when rate(f) > 5 then snapshot in one file", 22, "here, each snapshot has a file of its own"),
+        ("when rate(f) > 5: snapshot", 16, "write `then` in place of `:`"),
+        ("when rate(f) > 5 and rate(g) > 5 then snapshot", 17, "write `&&`"),
+        ("when rate(f) > 5 or rate(g) > 5 then snapshot", 17, "write `||`"),
+        ("when not rate(f) > 5 then snapshot", 5, "write `!(…)`"),
+        ("when !rate(f) > 5 then snapshot", 6, "what `!` negates stands in parentheses"),
         ("when rate(f) > 5 then snapshot at most 0 times", 39, "a number from 1 to 4294967295"),
         ("when rate(f) > 5 then snapshot at most 4294967296 times", 39, "a number from 1"),
         ("when rate(f) > 5 then snapshot every 1m every 1m", 40, "`at most 3 times`"),
-        ("when rate(f) > 5 then snapshot every 1m; snapshot", 39, "all actions stand before"),
+        ("when rate(f) > 5 then snapshot every 1m, snapshot", 39, "all actions stand before"),
         ("when rate(f) > 5 then run echo", 26, "a text in quotes stands here"),
         ("when rate(f) > 5 then run 'echo", 26, "the closing ' is missing"),
         ("when rate(f) > 5 then snapshot to ", 34, "the name of a file stands here"),
@@ -160,34 +173,34 @@ fn a_mistake_points_at_its_place() {
         // A rule that would end as it fires, or never fire.
         ("when rate(f) >= 5 until rate(f) <= 5 then snapshot", 24, "would end as it fires"),
         ("when rate(f) > 5 until rate(f) < 6 then snapshot", 23, "would end as it fires"),
-        ("when rate(f) > 5 or rate(g) > 1 until rate(g) < 2 then snapshot", 38, "would end as it fires"),
-        ("when rate(f) > 5 and rate(f) < 5 then snapshot", 21, "so it never holds"),
-        ("when rate(f) != 5 and rate(f) == 5 then snapshot", 22, "so it never holds"),
-        ("when rate(g) > 1 or not (rate(f) > 5 or rate(f) <= 5) then snapshot", 40, "so it never holds"),
+        ("when rate(f) > 5 || rate(g) > 1 until rate(g) < 2 then snapshot", 38, "would end as it fires"),
+        ("when rate(f) > 5 && rate(f) < 5 then snapshot", 20, "so it never holds"),
+        ("when rate(f) != 5 && rate(f) == 5 then snapshot", 21, "so it never holds"),
+        ("when rate(g) > 1 || !(rate(f) > 5 || rate(f) <= 5) then snapshot", 37, "so it never holds"),
         ("when rate(f) != 5 until rate(f) > 9 then snapshot", 24, "would end as it fires"),
-        ("when rate(f) > 5 until not rate(f) > 9 then snapshot", 27, "would end as it fires"),
+        ("when rate(f) > 5 until !(rate(f) > 9) then snapshot", 25, "would end as it fires"),
         // Parentheses and `not`.
-        ("when (rate(f) > 5 then snapshot", 18, "`and`, `or` or `)` stands here"),
+        ("when (rate(f) > 5 then snapshot", 18, "`&&`, `||`, or `)` stands after a comparison"),
         ("when (rate(f) > 5 for 2s) then snapshot", 18, "`for TIME` is behind the whole condition"),
-        ("when rate(f) > 5) then snapshot", 16, "`and`, `or`, `for TIME`, `until` or `then` stands"),
+        ("when rate(f) > 5) then snapshot", 16, "`&&`, `||`, `for TIME`, `until` or `then` stands"),
         ("when () then snapshot", 6, "the figure is missing here"),
-        ("when not then snapshot", 9, "`then` is no figure"),
-        ("when not not and rate(f) > 5 then snapshot", 13, "`and` is no figure"),
+        ("when !then snapshot", 6, "what `!` negates stands in parentheses"),
+        ("when !! && rate(f) > 5 then snapshot", 8, "what `!` negates stands in parentheses"),
         ("when rate(f) ! 5 then snapshot", 13, "`<=`, `==` or `!=`, and a limit"),
     ] {
         is_mistaken(text, at, problem);
     }
-    let deep = |times| format!("when {}rate(f) > 5{} then snapshot", "not(".repeat(times), ")".repeat(times));
+    let deep = |times| format!("when {}rate(f) > 5{} then snapshot", "!(".repeat(times), ")".repeat(times));
     assert!(parse(&deep(MOST_DEEP / 2)).is_ok());
-    is_mistaken(&deep(MOST_DEEP / 2 + 1), 5 + 2 * MOST_DEEP, "at most 32 `not` and parentheses stand");
-    is_mistaken(&deep(600), 5 + 2 * MOST_DEEP, "at most 32 `not` and parentheses stand");
-    let either = |n: usize| format!("(rate(f{n}) > 5 or rate(g{n}) > 5)");
+    is_mistaken(&deep(MOST_DEEP / 2 + 1), 5 + MOST_DEEP, "at most 32 `!` and parentheses stand");
+    is_mistaken(&deep(600), 5 + MOST_DEEP, "at most 32 `!` and parentheses stand");
+    let either = |n: usize| format!("(rate(f{n}) > 5 || rate(g{n}) > 5)");
     let ways =
-        |n: usize| format!("when {} then snapshot", (0..n).map(either).collect::<Vec<_>>().join(" and "));
+        |n: usize| format!("when {} then snapshot", (0..n).map(either).collect::<Vec<_>>().join(" && "));
     // 128 ways with seven comparisons each, and then 256 with eight.
     assert!(parse(&ways(7)).is_ok());
     is_mistaken(&ways(8), 6, "this may hold in too many ways");
-    let others = (0..40).map(|n| format!("rate(f) != {n}")).collect::<Vec<_>>().join(" and ");
+    let others = (0..40).map(|n| format!("rate(f) != {n}")).collect::<Vec<_>>().join(" && ");
     assert!(parse(&format!("when {others} then snapshot")).is_ok());
     let long = format!("when rate({}) > 5 then snapshot", "a".repeat(MOST_BYTES));
     is_mistaken(&long, MOST_BYTES, "a rule has at most 8192 bytes");
@@ -200,12 +213,12 @@ fn limits_with_a_gap_are_none_of_a_mistake() {
         "when rate(f) >= 5 until rate(f) < 5 then snapshot",
         "when rate(f) == 5 until rate(f) > 5 then snapshot",
         "when rate(f) > 5 until p99(f) < 5ms then snapshot",
-        "when rate(f) > 5 and p99(f) > 5ms until rate(f) < 9 and p99(f) < 5ms then snapshot",
+        "when rate(f) > 5 && p99(f) > 5ms until rate(f) < 9 && p99(f) < 5ms then snapshot",
         "when count(f) >= 5 until count(f) >= 5 then snapshot",
         "when rate(f) != 5 until rate(f) == 5 then snapshot",
-        "when rate(f) != 5 and rate(f) > 5 until not rate(f) > 5 then snapshot",
+        "when rate(f) != 5 && rate(f) > 5 until !(rate(f) > 5) then snapshot",
         // Either of both, and not both.
-        "when (rate(f) > 5 or rate(g) > 5) and not (rate(f) > 5 and rate(g) > 5) then snapshot",
+        "when (rate(f) > 5 || rate(g) > 5) && !(rate(f) > 5 && rate(g) > 5) then snapshot",
     ] {
         assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
     }
@@ -216,8 +229,8 @@ proptest! {
     fn any_text_is_a_rule_or_a_mistake(
         words in prop::collection::vec(prop::sample::select(vec![
             "when ", "then ", "for ", "until ", "rate(", "p99(", "sum(x of ", "f", ")", " > ", "5", "ms ", "1s ", "arm ",
-            "record ", "run '", "'", "\"", "[", "]", "<", ">", "\\", "; ", "at most ", "times ", "every ", "é", "and ", "or ",
-            "not ", "(", "!= ",
+            "record ", "run '", "'", "\"", "[", "]", "<", ">", "\\", "; ", "at most ", "times ", "every ", "é", "&& ", "|| ",
+            "!", "(", "!= ",
         ]), 0..30),
     ) {
         let text = words.concat();
@@ -242,9 +255,9 @@ impl Written {
     fn print(&self, least: u8) -> String {
         let (closeness, text) = match self {
             Self::Comparison(figure, operator) => (3, format!("rate(f{figure}) {operator} 5")),
-            Self::Not(it) => (2, format!("not {}", it.print(2))),
-            Self::All(parts) => (1, parts.iter().map(|it| it.print(2)).collect::<Vec<_>>().join(" and ")),
-            Self::Any(parts) => (0, parts.iter().map(|it| it.print(1)).collect::<Vec<_>>().join(" or ")),
+            Self::Not(it) => (2, format!("!{}", it.print(4))),
+            Self::All(parts) => (1, parts.iter().map(|it| it.print(2)).collect::<Vec<_>>().join(" && ")),
+            Self::Any(parts) => (0, parts.iter().map(|it| it.print(1)).collect::<Vec<_>>().join(" || ")),
         };
         if closeness < least { format!("({text})") } else { text }
     }
@@ -284,9 +297,9 @@ fn written() -> impl Strategy<Value = Written> {
 }
 
 fn condition_of(text: &str) -> Condition {
-    let mut cursor = Cursor::new(text);
-    let condition = any_of(&mut cursor, false, 0).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-    assert!(cursor.rest().is_empty(), "{text}");
+    let mut parser = Parser::new(text, 0, true);
+    let condition = parser.any_of(false, 0).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    assert!(parser.cursor.rest().is_empty(), "{text}");
     condition
 }
 
@@ -325,9 +338,9 @@ proptest! {
     ) {
         let [a, b] = [0, 1].map(|part| parts[part].print(3));
         for [left, right] in [
-            [format!("not ({a} and {b})"), format!("not {a} or not {b}")],
-            [format!("not ({a} or {b})"), format!("not {a} and not {b}")],
-            [format!("not not {a}"), a.clone()],
+            [format!("!({a} && {b})"), format!("!({a}) || !({b})")],
+            [format!("!({a} || {b})"), format!("!({a}) && !({b})")],
+            [format!("!!({a})"), a.clone()],
         ] {
             prop_assert_eq!(truth(&condition_of(&left), &values), truth(&condition_of(&right), &values), "{}", left);
         }

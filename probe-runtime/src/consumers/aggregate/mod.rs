@@ -120,13 +120,18 @@ impl Aggregate {
     /// # Errors
     /// A mistake in the text.
     pub fn new(text: &str) -> Result<Self, ParseError> {
-        Ok(Self {
-            aggregation: Aggregation::parse(text)?,
+        Aggregation::parse(text).map(Self::of)
+    }
+
+    /// The same, of a text that is parsed already.
+    pub(crate) fn of(aggregation: Aggregation) -> Self {
+        Self {
+            aggregation,
             predicate: None,
             filter: CallFilter::new(),
             groups: OnceLock::new(),
             began: Baseline::default(),
-        })
+        }
     }
 
     /// Leaves out hits that do not fulfil a predicate. Unlike

@@ -31,7 +31,7 @@ use probe_core::abi::Kind;
 /// long meanwhile are [counted](Self::ignored). Dropping the attachment waits until the action has
 /// run for a call that ended before. In a forked child the trigger is detached.
 ///
-/// `PROBES='when latency(db::query) > 5ms: snapshot, **=trace(flight)'` does the same without a
+/// `PROBES='when latency(db::query) > 5ms then snapshot, **=trace(flight)'` does the same without a
 /// change of code, see [`init_from_env`](crate::init_from_env).
 ///
 /// Cost: that of [`Calls`](crate::calls::Calls) with one reading of the clock. A call that is too

@@ -60,12 +60,13 @@ const SHOWN: usize = 3;
 /// # Ok::<(), Error>(())
 /// ```
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {
+    select_parsed(&Arc::new(Selector::parse(selector)?))
+}
+
+/// The same, for a parsed selector.
+pub(crate) fn select_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
     let set = find(selector)?;
-    if set.is_empty() {
-        operate(|control, loaded| Err(nothing(control, selector, &Selector::parse(selector)?, loaded)))
-    } else {
-        Ok(set)
-    }
+    if set.is_empty() { operate(|control, loaded| Err(nothing(control, selector, loaded))) } else { Ok(set) }
 }
 
 /// Returns the probes that a selector names, as a [standing](ProbeSet::standing) set. It may be
@@ -83,12 +84,16 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub fn standing(selector: &str) -> Result<ProbeSet, Error> {
+    standing_parsed(&Arc::new(Selector::parse(selector)?))
+}
+
+/// The same, for a parsed selector.
+pub(crate) fn standing_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
     Ok(find(selector)?.standing())
 }
 
 /// Returns the probes that a selector names; they may be none.
-fn find(selector: &str) -> Result<ProbeSet, Error> {
-    let parsed = Selector::parse(selector)?;
+fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
     operate(|control, loaded| {
         let mut named = parsed.named();
         let ids: Arc<[_]> = (definitions(control, loaded))
@@ -99,14 +104,14 @@ fn find(selector: &str) -> Result<ProbeSet, Error> {
             .map(|(id, _)| id)
             .collect();
         if ids.is_empty() {
-            let error = nothing(control, selector, &parsed, loaded);
+            let error = nothing(control, parsed, loaded);
             if matches!(error, Error::Skipped { .. }) {
                 return Err(error);
             }
         }
-        let unmatched = unmatched(control, &parsed, &named, loaded).into();
+        let unmatched = unmatched(control, parsed, &named, loaded).into();
         let (policy, as_of) = (Policy::default(), control.changes);
-        let rule = Some(Arc::new(Rule::Named(Arc::new(parsed), named)));
+        let rule = Some(Arc::new(Rule::Named(Arc::clone(parsed), named)));
         Ok(ProbeSet { ids, policy, unmatched, rule, as_of, room: 0 })
     })
 }
@@ -138,11 +143,12 @@ fn definitions<'a>(
 /// Returns the reason why one term of a selector names nothing.
 fn nothing_of(control: &Control, term: &str, loaded: KeptLoaded<'_>) -> Option<String> {
     // A term of a valid selector is a valid selector.
-    Some(nothing(control, term, &Selector::parse(term).ok()?, loaded).to_string())
+    Some(nothing(control, &Selector::parse(term).ok()?, loaded).to_string())
 }
 
 /// Returns the reason why a selector names nothing, with suggestions.
-fn nothing(control: &Control, selector: &str, parsed: &Selector, loaded: KeptLoaded<'_>) -> Error {
+fn nothing(control: &Control, parsed: &Selector, loaded: KeptLoaded<'_>) -> Error {
+    let selector = parsed.text();
     let all: Vec<_> = definitions(control, loaded).map(|(_, definition)| definition).collect();
     let mut skipped: Vec<_> = (all.iter())
         .filter(|definition| parsed.matches(**definition))

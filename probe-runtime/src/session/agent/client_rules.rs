@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::error::Error;
-use crate::session::spec::{check_for_client, consumers_of};
+use crate::session::spec::parse_client_spec;
 use probe_lang::ParseError;
 use probe_lang::rules::{Action, Engine, Rule, RuleError, checked_rules, parse, snapshot_recorder};
 
@@ -40,7 +40,8 @@ fn most_consumers(engine: &Engine) -> usize {
         }
     }
     // These texts are well-formed.
-    let armed = armed.iter().map(|spec| consumers_of(spec).unwrap_or(1)).sum::<usize>();
+    let armed =
+        armed.iter().map(|spec| parse_client_spec(spec).map_or(1, |spec| spec.items.len())).sum::<usize>();
     engine.sources().count() + armed + recorders.len() + recordings
 }
 
@@ -64,7 +65,11 @@ fn client_rule(place: &str, text: &str) -> Result<Rule, ParseError> {
             // The spec stands somewhere behind the action's word.
             Action::Arm(spec) => {
                 let start = at + text[at..].find(spec).unwrap_or_default();
-                check_for_client(spec).map_err(|error| error.after(start))?;
+                let fail = |error: ParseError| error.after(start);
+                let parsed = parse_client_spec(spec).map_err(fail)?;
+                let confined =
+                    parsed.items.iter().find_map(|it| Some((it.at, it.consumer.confined.clone()?)));
+                confined.map_or(Ok(()), |(at, problem)| Err(fail(ParseError { at, problem })))?;
             }
             Action::Disarm(_) => (),
             Action::Record { selector, .. } => check(&format!("{selector}=trace"), at)?,
@@ -84,11 +89,7 @@ fn client_rule(place: &str, text: &str) -> Result<Rule, ParseError> {
 
 /// Checks consumers that a rule needs at a byte of its text.
 fn check(spec: &str, at: usize) -> Result<(), ParseError> {
-    match consumers_of(spec) {
-        Ok(_) => Ok(()),
-        Err(Error::Spec { problem, .. }) => Err(ParseError { at, problem }),
-        Err(error) => Err(ParseError { at, problem: error.to_string() }),
-    }
+    parse_client_spec(spec).map(drop).map_err(|error| ParseError { at, ..error })
 }
 
 #[cfg(all(test, feature = "latency", feature = "trace"))]
@@ -99,13 +100,13 @@ mod tests {
     fn a_program_does_less_than_a_client() {
         for (text, at, problem) in [
             ("when rate(f) > 5 then run 'date'", 22, "a program runs no commands for its rules"),
-            ("when rate(f) > 5 then snapshot f; snapshot", 34, "in the program, a snapshot names its probes"),
+            ("when rate(f) > 5 then snapshot f, snapshot", 34, "in the program, a snapshot names its probes"),
             ("when rate(f) > 5 then arm f=cuont", 28, "`cuont` is not a consumer; did you mean `count`?"),
             ("when rate(f) > 5 then arm f=count,  g = trace", 40, "this trace needs a file"),
             ("when rate(f) > 5 then arm f=trace(flight, map=a)", 28, "`map` names a file"),
             (
-                "when rate(f) > 5 then arm when latency(f) > 5ms: snapshot, f=trace(flight)",
-                49,
+                "when rate(f) > 5 then arm when latency(f) > 5ms then snapshot, f=trace(flight)",
+                53,
                 "a trigger writes files",
             ),
             ("when rate(f) = 5", 13, "a comparison stands here"),
@@ -114,7 +115,7 @@ mod tests {
             assert!(error.at == at && error.problem.starts_with(problem), "{text}: {error:?}");
         }
         let rules =
-            "when p99(f) > 5ms then arm f=latency; record f for 1s; snapshot f to a.firefox.json\n# none";
+            "when p99(f) > 5ms then arm f=latency, record f for 1s, snapshot f to a.firefox.json\n# none";
         assert_eq!(client_rules("a.rules", rules).unwrap().len(), 1);
         let error = Error::from(client_rules("a.rules", "\nwhen rate(f) > 5 then run 'date'").unwrap_err());
         assert_eq!(

@@ -38,9 +38,9 @@ const EXPRESSIONS: [(&str, &str); 6] = [
 ];
 
 const TRIGGERS: [(&str, &str); 3] = [
-    ("when latency(db::query) > 5ms: snapshot", "of each `trace(flight)`, beside its report"),
-    ("… attach db::** for 200ms, then snapshot", "records these probes, too, for a while"),
-    ("… snapshot(at_most=10, rest=1s)", "how many, how often; `replace`: in one file"),
+    ("when latency(db::query) > 5ms then snapshot", "of each `trace(flight)`, beside its report"),
+    ("… attach db::** for 200ms, snapshot", "records these probes, too, for a while"),
+    ("… snapshot in one file at most 10 times every 1s", "where, how many, how often"),
 ];
 
 const OUT: &str = "\
@@ -119,7 +119,7 @@ fn consumers(format: Format) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::spec::asked;
+    use crate::session::spec::parse;
     use probe_lang::selector::Selector;
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         };
         for row in ConsumerRow::all() {
             assert_eq!(count(&signature(row)), 1, "{}: {text}", row.name);
-            assert!(asked(&format!("a={}", signature(row))).is_ok());
+            assert!(parse(&format!("a={}", signature(row))).is_ok());
         }
         for (name, _) in FEATURES {
             assert_eq!(
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn its_triggers_are_triggers() {
         for (text, _) in TRIGGERS {
-            let text = text.replace('…', "when latency(a) > 1s:");
-            assert!(asked(&format!("{text}, **=trace(flight)")).is_ok(), "{text}");
+            let text = text.replace('…', "when latency(a) > 1s then");
+            assert!(parse(&format!("{text}, **=trace(flight)")).is_ok(), "{text}");
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
         for (text, _) in
             EXPRESSIONS.iter().filter(|(text, _)| cfg!(feature = "trace") || !text.ends_with("trace"))
         {
-            assert!(asked(text).is_ok(), "{text}");
+            assert!(parse(text).is_ok(), "{text}");
         }
     }
 

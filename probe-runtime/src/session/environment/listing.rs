@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
-use crate::session::spec::{Format, selector};
+use crate::session::spec::Format;
 use probe_lang::ParseError;
 use probe_lang::selector::{SpecTerm, TextWords, split_at_equals};
+use probe_lang::spec::parse_selector;
 
 /// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";
@@ -35,7 +36,8 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
         }
         at = end + 1;
     }
-    Ok(Some(ProbeListing::Selected(selector(text, 0..text.len())?)))
+    parse_selector(text, 0..text.len())?;
+    Ok(Some(ProbeListing::Selected(text.trim())))
 }
 
 /// Lists the probes by path, kind and line, and the functions that blocks left out.

@@ -36,7 +36,9 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
-use crate::session::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
+use crate::session::spec::{
+    AttachedText, Format, OutputPolicy, ReportFiles, SpecAst, Triggers, attach_ast, parse,
+};
 use probe_lang::ParseError;
 use probe_lang::error::shortened;
 
@@ -122,20 +124,21 @@ const OUT: &str = "PROBES_OUT";
 /// too long:
 ///
 /// ```text
-/// PROBES='when latency(db::query) > 5ms: snapshot, **=trace(flight, size=64M)'
-/// PROBES='when latency(db::query) > 5ms: attach db::** for 200ms, then snapshot, net::**=trace(flight)'
+/// PROBES='when latency(db::query) > 5ms then snapshot, **=trace(flight, size=64M)'
+/// PROBES='when latency(db::query) > 5ms then attach db::** for 200ms, snapshot, net::**=trace(flight)'
 /// ```
 ///
-/// - `latency(…)` has a selector; any call of these functions may trigger, when it ends. The second
+/// - It is a rule (see `docs/rules.md`) about single calls: `latency(…)` over a limit, and no other
+///   figure. `latency(…)` has a selector; any call of these functions may trigger, when it ends. The second
 ///   form first attaches further probes to the recorders, for that time, and then detaches them.
 /// - A flight recorder is a `trace(flight)` or `trace(first)` of the same variable. Its snapshot is
 ///   what a report would be, in a file beside it: `run-12.pftrace` has `run-12-snapshot-1.pftrace`.
 ///   If the format of reports has no place for events, or reports go to a stream, snapshots are
 ///   `.pftrace`. A line on stderr names the call and the file.
 /// - Snapshots are numbered, for all triggers together, so that none replaces another one of this
-///   run. A trigger takes ten: `snapshot(at_most=50)`. Each of `snapshot(replace)` replaces the one
-///   before, and their number is not limited.
-/// - After a snapshot the trigger rests for a second: `snapshot(rest=1m)`. Calls that take too long
+///   run. A trigger takes ten: `snapshot at most 50 times`. Each `snapshot in one file` replaces the
+///   one before, and their number is not limited.
+/// - After a snapshot the trigger rests for a second: `snapshot every 1m`. Calls that take too long
 ///   meanwhile are ignored, and the next line on stderr counts them.
 /// - Snapshots are written on a thread of the trigger's own. At the end, the program waits until a
 ///   snapshot under way is written, and cuts short the time of an `attach`. A forked child has no
@@ -244,13 +247,13 @@ fn attach_asked() -> Result<EnvGuard, Error> {
         list(listed, &run, &destination);
         return Ok(EnvGuard::default());
     }
-    let asked = asked(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
-    let consumers = asked.requests.iter().enumerate();
-    let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.row.name, it.row.formats)).collect();
+    let spec = parse(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
+    let consumers = spec.items.iter().map(|it| it.consumer.row).enumerate();
+    let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.name, it.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
     let reports = ReportFiles { files: destination.files(&run, &consumers), format: destination.format() };
-    let (attached, triggers) = attach(&asked, &reports);
+    let (attached, triggers) = attach(&spec, &reports);
     if attached.is_empty() {
         return Ok(EnvGuard::default());
     }
@@ -266,28 +269,28 @@ fn attach_asked() -> Result<EnvGuard, Error> {
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
-/// Attaches the requests and triggers. Reports failures on stderr and goes on: the variable may
+/// Attaches the consumers and triggers. Reports failures on stderr and goes on: the variable may
 /// have been written for another program.
-fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, Triggers) {
+fn attach(spec: &SpecAst, reports: &ReportFiles) -> (Vec<AttachedConsumer>, Triggers) {
     let mut failed = |request: &dyn Display, error: Error| {
         let request = request.to_string();
         print_line(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
         Ok(())
     };
-    let Ok(attached) = asked.attach(reports, &|report| Writes::Beside(report), &mut failed) else {
+    let Ok(attached) = attach_ast(spec, reports, &|report| OutputPolicy::Beside(report), &mut failed) else {
         return Default::default();
     };
     let AttachedText { consumers, triggers, unmatched } = attached;
     let consumers = consumers.into_iter().map(|(at, it)| {
         say_unmatched(&it.unmatched);
         if !it.has_probes {
-            let request = asked.requests[at].to_string();
+            let item = spec.items[at].to_string();
             print_line(&format!(
                 "{VARIABLE}: `{}` is attached to no probe yet; those that appear later join",
-                shortened(&request)
+                shortened(&item)
             ));
         }
-        let consumer = asked.requests[at].row.name.to_owned();
+        let consumer = spec.items[at].consumer.row.name.to_owned();
         AttachedConsumer { number: at + 1, consumer, reported: it.reported }
     });
     let consumers: Vec<_> = consumers.collect();

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::env;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Index;
 use std::path::Path;
 use std::process;
@@ -10,27 +11,27 @@ use std::slice;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::asked::{AttachedText, ReportFiles, own_file};
 use super::Format;
+use super::attach::{AttachedText, ReportFiles, Triggers, attach_ast, own_file};
 #[cfg(probe_agent)]
-use super::parse::asked_by_client;
-use super::parse::{Asked, asked};
+use super::output_policy::Opened;
+use super::output_policy::OutputPolicy;
+#[cfg(probe_agent)]
+use super::parse::parse_client_spec;
+use super::parse::{SpecAst, parse};
 use super::reported::Reported;
 use super::table::ConsumerRow;
-use super::trigger::Triggers;
-#[cfg(probe_agent)]
-use super::writes::Opened;
-use super::writes::Writes;
 use crate::engine::control::{Attachment, Consumer};
 use crate::engine::error::Error;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
 use probe_lang::ParseError;
+use probe_lang::selector::{MAX_LEN, too_long};
 
 /// Selectors and their consumers, as in the environment variable `PROBES`: `web::**=latency,
 /// db::**=count(text=alias)` (see [`init_from_env`](crate::init_from_env)). A spec parses from
 /// text, prints as text that parses to the same spec, and attaches. Triggers are part of it, as in
-/// `when latency(db::query) > 5ms: snapshot, **=trace(flight)`; they are printed last. Their
+/// `when latency(db::query) > 5ms then snapshot, **=trace(flight)`; they are printed last. Their
 /// snapshots are `PROGRAM-PROCESS-NUMBER-CONSUMER-snapshot-1.pftrace` in the working directory.
 ///
 /// The selectors are [standing](crate::ProbeSet::standing), but for those of triggers: they may
@@ -51,8 +52,8 @@ use probe_lang::ParseError;
 /// println!("{attached}");
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Spec(String);
+#[derive(Clone)]
+pub struct Spec(Arc<SpecAst>);
 
 impl FromStr for Spec {
     type Err = Error;
@@ -60,24 +61,45 @@ impl FromStr for Spec {
     /// # Errors
     /// [`Error::Spec`] if the text is malformed, with the place of the mistake.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let spec = read(text)?.to_string();
+        let spec = Self(Arc::new(parse(text).map_err(|mistake| malformed(text, mistake))?));
         // The printed form may be longer than the text, and too long to parse again.
-        let _ = read(&spec)?;
-        Ok(Self(spec))
+        match too_long(&spec.to_string()) {
+            Some(_) => {
+                let problem = format!("at most {MAX_LEN} bytes are read, and its printed form has more");
+                Err(malformed(text, ParseError::new(problem)))
+            }
+            None => Ok(spec),
+        }
     }
-}
-
-fn read(text: &str) -> Result<Asked<'_>, Error> {
-    asked(text).map_err(|mistake| malformed(text, mistake))
 }
 
 fn malformed(text: &str, ParseError { at, problem }: ParseError) -> Error {
     Error::Spec { spec: text.to_owned(), at, problem }
 }
 
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Spec {}
+
+impl Hash for Spec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_string().hash(state);
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Spec").field(&self.to_string()).finish()
+    }
+}
+
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -88,50 +110,61 @@ impl Spec {
     /// The error of [`select`](crate::select) or [`ProbeSet::attach`](crate::ProbeSet::attach) for
     /// the first consumer that can't be attached. Nothing stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
-        attach(&read(&self.0)?, &|_| Writes::Anywhere)
+        attach(&self.0, &|_| OutputPolicy::Anywhere)
     }
 }
 
-/// Returns the number of consumers in a text.
-///
-/// # Errors
-/// [`Error::Spec`] if the text is malformed, or no client may attach it.
+/// The spec of a client of this process.
 #[cfg(probe_agent)]
-pub(crate) fn consumers_of(text: &str) -> Result<usize, Error> {
-    asked_by_client(text).map(|asked| asked.requests.len()).map_err(|mistake| malformed(text, mistake))
+pub(crate) struct ClientSpec<'a> {
+    text: &'a str,
+    spec: SpecAst,
 }
 
-/// Attaches the consumers of a client of this process, which forked children leave behind. The one
-/// consumer that writes while it runs writes to the file that the client has opened.
-///
-/// # Errors
-/// Those of [`Spec::attach`]; [`Error::Spec`] if the text has a trigger, which would write files,
-/// or a consumer that is not for clients.
 #[cfg(probe_agent)]
-pub(crate) fn attach_for_client(text: &str, opened: Option<&Opened>) -> Result<SpecAttachments, Error> {
-    let asked = asked_by_client(text).map_err(|mistake| malformed(text, mistake))?;
-    if opened.is_some() && asked.requests.len() != 1 {
-        let problem = "one file is for one consumer; attach the others by themselves".to_owned();
-        return Err(malformed(text, ParseError { at: 0, problem }));
+impl<'a> ClientSpec<'a> {
+    /// # Errors
+    /// [`Error::Spec`] if the text is malformed, or has a trigger, which would write files, or a
+    /// consumer that is not for clients.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Error> {
+        let spec = parse_client_spec(text).map_err(|mistake| malformed(text, mistake))?;
+        Ok(Self { text, spec })
     }
-    attach(&asked, &|_| Writes::Only(opened.cloned()))
+
+    /// Returns the number of consumers.
+    pub(crate) fn len(&self) -> usize {
+        self.spec.items.len()
+    }
+
+    /// Attaches the consumers, which forked children leave behind. The one consumer that writes
+    /// while it runs writes to the file that the client has opened.
+    ///
+    /// # Errors
+    /// Those of [`Spec::attach`].
+    pub(crate) fn attach(&self, opened: Option<&Opened>) -> Result<SpecAttachments, Error> {
+        if opened.is_some() && self.len() != 1 {
+            let problem = "one file is for one consumer; attach the others by themselves".to_owned();
+            return Err(malformed(self.text, ParseError { at: 0, problem }));
+        }
+        attach(&self.spec, &|_| OutputPolicy::Only(opened.cloned()))
+    }
 }
 
-fn attach(asked: &Asked<'_>, writes: &dyn Fn(&Path) -> Writes<'_>) -> Result<SpecAttachments, Error> {
+fn attach(spec: &SpecAst, writes: &dyn Fn(&Path) -> OutputPolicy<'_>) -> Result<SpecAttachments, Error> {
     let folder = env::current_dir().unwrap_or_default();
-    let names = asked.requests.iter().zip(1..).map(|(it, number)| (number, it.row.name));
+    let names = spec.items.iter().zip(1..).map(|(it, number)| (number, it.consumer.row.name));
     let file = |(number, name)| folder.join(own_file(&program(), process::id(), number, name));
     let reports = ReportFiles { files: names.map(file).collect(), format: Format::Text };
-    let attached = asked.attach(&reports, writes, &mut |_, error| Err(error))?;
+    let attached = attach_ast(spec, &reports, writes, &mut |_, error| Err(error))?;
     let AttachedText { consumers, triggers, unmatched } = attached;
     let attached = consumers.into_iter().map(|(at, listening)| {
-        let request = &asked.requests[at];
+        let item = &spec.items[at];
         SpecAttachment {
-            selector: request.selector.to_owned(),
-            consumer: request.row,
+            selector: item.selector.text().to_owned(),
+            consumer: item.consumer.row,
             reported: listening.reported,
             // Notes on triggers come with the recorder, whose snapshots they take.
-            unmatched: if request.is_recorder { unmatched.clone() } else { Vec::new() },
+            unmatched: if item.consumer.is_recorder { unmatched.clone() } else { Vec::new() },
         }
     });
     let attachments = attached.collect();
@@ -331,7 +364,6 @@ impl fmt::Debug for SpecAttachment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_lang::selector::MAX_LEN;
 
     fn again(text: &str) -> String {
         let spec: Spec = text.parse().unwrap();

@@ -1,42 +1,36 @@
-//! Texts such as `PROBES`: which probes get which consumer, the consumers' reports, and triggers
+//! Specs, such as `PROBES`: which probes get which consumer, the consumers' reports, and triggers
 //! that take snapshots.
 //!
 //! ```text
-//! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ table ▶ attachments that report
-//!                                                (pure)             (this crate's consumers, and registered ones)
+//! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ items, with consumers that are built ▶ attachments that report
+//!                                                (pure)  (table: this crate's consumers, and registered ones)
 //! ```
 
-#[cfg(not(feature = "trace"))]
-mod absent;
-mod asked;
+mod attach;
 mod attaching;
+mod builder;
 mod built_in;
-mod made;
+mod output_policy;
 mod parse;
 mod reported;
 mod reporter;
-mod request;
 mod table;
 #[cfg(feature = "trace")]
 mod trigger;
-mod writes;
 
-#[cfg(not(feature = "trace"))]
-use absent as trigger;
-pub(crate) use asked::{AttachedText, ReportFiles, own_file};
-pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
+pub(crate) use attach::{AttachedText, ReportFiles, Triggers, attach_ast, own_file};
 #[cfg(probe_agent)]
-pub(crate) use attaching::{attach_for_client, consumers_of};
+pub(crate) use attaching::ClientSpec;
+pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub use probe_lang::Format;
 pub(crate) use probe_lang::format::endings;
 #[cfg(probe_agent)]
-pub(crate) use parse::check_for_client;
-pub(crate) use parse::{Asked, asked, selector};
+pub(crate) use output_policy::Opened;
+pub(crate) use output_policy::OutputPolicy;
+#[cfg(probe_agent)]
+pub(crate) use parse::parse_client_spec;
+pub(crate) use parse::{SpecAst, parse};
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;
 pub(crate) use table::{ConsumerRow, FEATURES};
-pub(crate) use trigger::Triggers;
-#[cfg(probe_agent)]
-pub(crate) use writes::Opened;
-pub(crate) use writes::Writes;

@@ -8,7 +8,7 @@ use std::iter;
 use std::sync::OnceLock;
 
 use super::Format;
-use super::made::{Made, make};
+use super::builder::{Built, build_consumer};
 use super::reporter::Reporter;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
@@ -56,7 +56,7 @@ pub(crate) struct ConsumerRow {
     pub(super) is_for_clients: bool,
     /// Whether it adds figures to a report in Prometheus's text.
     is_measured: bool,
-    make: fn(&[Setting<'_>]) -> Result<Made, ParseError>,
+    make: fn(&[Setting<'_>]) -> Result<Built, ParseError>,
     consumer: fn() -> TypeId,
 }
 
@@ -175,7 +175,7 @@ impl ConsumerRow {
             is_measured: C::MEASURE.is_some(),
             #[cfg(not(feature = "metrics"))]
             is_measured: false,
-            make: make::<C>,
+            make: build_consumer::<C>,
             consumer: TypeId::of::<C>,
         }
     }
@@ -232,9 +232,9 @@ impl ConsumerRow {
         }
     }
 
-    /// Reads the text in parentheses. Returns a consumer ready to attach, and the text policy. The
-    /// offset of an error counts from the start of the options.
-    pub(super) fn read(&self, options: Option<&str>) -> Result<(Made, TextPolicy), ParseError> {
+    /// Builds a consumer from the text in parentheses. The offset of an error counts from the start
+    /// of the options.
+    pub(super) fn read(&self, options: Option<&str>) -> Result<Built, ParseError> {
         let (mut own, mut policy) = (Vec::new(), TextPolicy::default());
         for it in options.into_iter().flat_map(settings) {
             if it.name() == TEXT {
@@ -249,7 +249,9 @@ impl ConsumerRow {
                 );
             }
         }
-        Ok(((self.make)(&own)?, policy))
+        let mut built = (self.make)(&own)?;
+        built.text = policy;
+        Ok(built)
     }
 }
 

@@ -15,7 +15,7 @@ use super::stop::{Stop, cut, failed};
 use super::{described, filtered, leaving, listing, reporting, threads};
 use crate::engine::control;
 use crate::engine::dispatch::lost_hits;
-use crate::session::spec::{Format, Opened, attach_for_client, consumers_of};
+use crate::session::spec::{ClientSpec, Format, Opened};
 
 /// Answers a request. Returns the end of the answer; parts before it are sent already.
 pub(super) fn answer(
@@ -93,14 +93,15 @@ fn attach(session: Session, asked: Attach, file: Option<OwnedFd>) -> Result<Body
     if let Some(problem) = filtered::refusal() {
         return Err(failed(FailureKind::Unable, problem));
     }
-    let mut room = Room::reserve(consumers_of(&asked.spec)?)?;
+    let spec = ClientSpec::parse(&asked.spec)?;
+    let mut room = Room::reserve(spec.len())?;
     let opened = match (file, &asked.output) {
         (None, None) => None,
         (Some(file), Some(name)) => Some(opened(writable_file(file)?, name)?),
         (None, Some(_)) => return Err(failed(FailureKind::Protocol, "the output's file is missing")),
         (Some(_), None) => return Err(failed(FailureKind::Protocol, "the name of the output is missing")),
     };
-    let consumers = attach_for_client(&asked.spec, opened.as_ref())?;
+    let consumers = spec.attach(opened.as_ref())?;
     room.0 = 0;
     let Session { number, peer } = session;
     let added = lock().add(|id| ClientAttachment::new(id, asked.spec, number, peer, asked.keep, consumers));

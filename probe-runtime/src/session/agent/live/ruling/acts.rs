@@ -9,7 +9,7 @@ use super::AT_EXIT;
 use super::windows::{Ruling, attach};
 use crate::engine::error::Error;
 use crate::report::Output;
-use crate::session::spec::{Format, Opened, SpecAttachments, attach_for_client};
+use crate::session::spec::{ClientSpec, Format, Opened, SpecAttachments};
 use probe_lang::rules::{Action, Figure, reasons, snapshot_recorder};
 
 /// A trace that is being recorded.
@@ -84,8 +84,9 @@ impl Ruling {
         let (output, path) = self.create(rule, file)?;
         let opened = output.file.try_clone().map_err(|error| error.to_string()).and_then(|file| {
             let opened = Opened { file: Arc::new(file), name: output.name().into() };
-            attach_for_client(&format!("{selector}=trace"), Some(&opened))
-                .map_err(|error: Error| error.to_string())
+            let spec = format!("{selector}=trace");
+            let attached = ClientSpec::parse(&spec).and_then(|spec| spec.attach(Some(&opened)));
+            attached.map_err(|error: Error| error.to_string())
         });
         match opened {
             Ok(attachments) => {

@@ -10,7 +10,7 @@ use super::acts::Recording;
 use super::log::Log;
 use super::readings::reading;
 use crate::engine::error::Error;
-use crate::session::spec::{SpecAttachments, attach_for_client};
+use crate::session::spec::{ClientSpec, SpecAttachments};
 use probe_lang::rules::{Backoff, Engine, RefCountedSpecs, Step};
 
 /// The state of the thread.
@@ -66,7 +66,7 @@ impl Source {
 
 /// Attaches consumers, which a forked child leaves behind.
 pub(super) fn attach(spec: &str) -> Result<SpecAttachments, Error> {
-    attach_for_client(spec, None)
+    ClientSpec::parse(spec)?.attach(None)
 }
 
 impl Ruling {

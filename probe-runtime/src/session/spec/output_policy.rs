@@ -18,7 +18,7 @@ use crate::consumers::Trace;
 use crate::engine::error::Error;
 
 /// The files that a consumer may write.
-pub(crate) enum Writes<'a> {
+pub(crate) enum OutputPolicy<'a> {
     /// Those that its options name, or else some in the working directory.
     Anywhere,
     /// The same, or else some beside the file of its report.
