@@ -14,7 +14,7 @@
 
 use std::ops::ControlFlow;
 
-/// Where a text's brackets stand.
+/// The kind of text that brackets are read in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// In a path, without escapes.
@@ -25,7 +25,7 @@ pub(crate) enum Reading {
     Expression,
 }
 
-/// What a scan finds, with its places.
+/// A finding of a scan, with its places.
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
     /// A pair: where it opens and closes. A pair comes after the pairs inside it.

@@ -1,8 +1,9 @@
-//! The place up to which a text is read: words, spans of time, and operands that may hold anything in
-//! brackets and quotes. Pure.
+//! The place up to which a text is read: words, spans of time, and operands that may hold anything
+//! in brackets and quotes. Pure.
 //!
-//! A selector or a spec ends at a word of the grammar, such as `for`, or at a semicolon. Neither ends
-//! it inside of brackets, or after a backslash: `f[s == "; for "]`, `f[abi:cxx11]`, `a\ for\ b`.
+//! A selector or a spec ends at a word of the grammar, such as `for`, or at a comma behind which
+//! another action begins. Neither ends it inside of brackets, or after a backslash: `f[s == " for
+//! "]`, `f[abi:cxx11]`, `a\ for\ b`.
 
 use std::time::Duration;
 

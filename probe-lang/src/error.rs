@@ -107,8 +107,8 @@ impl fmt::Display for SelectorError {
 
 impl error::Error for SelectorError {}
 
-/// Writes what is mistaken, the column and the problem, and then the text with a caret below the
-/// byte `at`.
+/// Writes the name of a mistaken text, the column and the problem, and then the text with a caret
+/// below the byte `at`.
 pub fn mistake(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{what}, column {}: {problem}", column(text, at))?;
     caret(text, at, f)

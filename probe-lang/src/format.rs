@@ -54,8 +54,7 @@ impl Format {
 
     /// Formats that a flight recorder's snapshots have.
     #[doc(hidden)]
-    pub const SNAPSHOTS: [Self; 5] =
-        [Self::Perfetto, Self::Trace, Self::Json, Self::Firefox, Self::Folded];
+    pub const SNAPSHOTS: [Self; 5] = [Self::Perfetto, Self::Trace, Self::Json, Self::Firefox, Self::Folded];
 
     /// Returns which of these formats a file's name tells. `.firefox.json` is another format than
     /// `.json`.

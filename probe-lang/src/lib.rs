@@ -39,8 +39,6 @@ pub mod selector;
 #[doc(hidden)]
 pub mod spec;
 #[doc(hidden)]
-pub mod suggest;
-#[doc(hidden)]
 pub mod units;
 
 pub use error::ParseError;

@@ -1,5 +1,5 @@
-//! Parts for the tools of the same version: of reports, so that both look alike, the
-//! files of rules, a test of the kernel's events, and the way from a note to its tables. Not public API: it
+//! Parts for the tools of the same version: of reports, so that both look alike, the files of
+//! rules, a test of the kernel's events, and the way from a note to its tables. Not public API: it
 //! changes with any version.
 
 #[cfg(feature = "perf")]

@@ -1,5 +1,5 @@
-//! Reads any text as a rule, as a spec of any consumers, and as a selector. Each mistake lies in the
-//! text, and what is printed is read again as the same.
+//! Reads any text as a rule, as a spec of any consumers, and as a selector. Each mistake lies in
+//! the text, and printed forms are read again as the same.
 #![no_main]
 
 use probe_lang::rules::parse;

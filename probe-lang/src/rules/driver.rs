@@ -1,5 +1,5 @@
-//! What a driver of the engine needs besides: pauses between its tries, and the specs that rules
-//! have armed. Pure.
+//! Parts of the engine's drivers: pauses between their tries, and the specs that rules have armed.
+//! Pure.
 
 use std::collections::BTreeSet;
 

@@ -28,8 +28,8 @@ use crate::cursor::Cursor;
 use crate::error::floor_char_boundary;
 use crate::expression;
 use crate::format::Format;
+use crate::selector::unknown;
 use crate::spec::{Selected, selected};
-use crate::suggest::unknown;
 use crate::units;
 
 /// The first word of a rule, and of a trigger.
@@ -65,7 +65,7 @@ pub(crate) struct When<'a> {
     pub(crate) end: usize,
 }
 
-/// What an action says.
+/// An action as it was written.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     /// An action of rules.

@@ -1,4 +1,5 @@
-//! A rule as a model, and rules in a file: one on each line. Lines that begin with `#` are comments.
+//! A rule as a model, and rules in a file: one on each line. Lines that begin with `#` are
+//! comments.
 
 use std::error;
 use std::fmt;

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::suggest;
 use super::{Selectable, Selector};
 use crate::error::shortened;
-use crate::suggest::suggest;
 
 /// The number of suggestions.
 const SHOWN: usize = 3;

@@ -19,6 +19,7 @@ mod path;
 mod segment;
 mod selectable;
 mod split_at_equals;
+mod suggest;
 mod term;
 mod words;
 
@@ -31,6 +32,7 @@ pub use selectable::Selectable;
 pub use broaden::did_you_mean;
 pub use nesting::split_last;
 pub use split_at_equals::{SpecTerm, split_at_equals};
+pub use suggest::{suggest, unknown};
 pub use words::{TextWords, is_key};
 
 use crate::error::floor_char_boundary;

@@ -4,7 +4,8 @@
 //! a::*[n > 1]=sum(n) by(s), b=trace(flight), when latency(a) > 5ms then snapshot
 //! text ──▶ expressions, triggers (blanked) ▶ parse ──▶ items: selector, predicate, consumer
 //! ```
-//! Life cycle: a text is parsed once, when it is written; what it is parsed into is attached.
+//! Life cycle: a text is parsed once, when it is written. The items are attached without their
+//! texts.
 
 mod expressions;
 mod parse;

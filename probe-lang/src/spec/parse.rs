@@ -81,7 +81,7 @@ impl<C: fmt::Display> fmt::Display for SpecAst<C> {
 }
 
 /// Parses a spec: cuts it at the commas that end a selector and its consumer, and at triggers.
-/// `consumer` makes a consumer from its text, or says what is wrong at a byte of that.
+/// `consumer` makes a consumer from its text; its error has a byte of that text.
 ///
 /// # Errors
 /// The first mistake, with its place.

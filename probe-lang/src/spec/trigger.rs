@@ -1,4 +1,5 @@
-//! Triggers in a spec: `when latency(db::query) > 5ms then attach db::** for 200ms, snapshot`. Pure.
+//! Triggers in a spec: `when latency(db::query) > 5ms then attach db::** for 200ms, snapshot`.
+//! Pure.
 //!
 //! A trigger is a `when` about single calls, whose actions are about the flight recorders of the
 //! same text. A `when` about windows of time needs a driver, which a spec does not have.

@@ -8,8 +8,6 @@ use std::ops::Range;
 use crate::engine::sites::{ALIAS_WORKS, Report, TextPolicy};
 use probe_lang::SelectorError;
 use probe_lang::error::{mistake, shortened};
-#[cfg(probe_agent)]
-use probe_lang::rules::RuleError;
 use probe_lang::selector::did_you_mean;
 
 /// The reason why a request failed. `Debug` prints the same text as `Display`, so `main` may return
@@ -248,19 +246,6 @@ impl error::Error for Error {
             Self::TextProtected { error, .. } => Some(error),
             Self::Consumer(error) => error.source(),
             _ => None,
-        }
-    }
-}
-
-#[cfg(probe_agent)]
-impl From<RuleError> for Error {
-    /// The mistake as one of the variable that names the file.
-    fn from(RuleError { place, text, at, problem }: RuleError) -> Self {
-        Self::Environment {
-            variable: crate::session::agent::RULES,
-            value: text,
-            at,
-            problem: format!("{place}: {problem}"),
         }
     }
 }

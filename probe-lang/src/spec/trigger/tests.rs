@@ -86,14 +86,14 @@ fn every_mistake_is_shown_where_it_is() {
             28,
             "`b` is attached with all its hits",
         ),
-        // What has been said in other words.
+        // The former syntax.
         (
             "when latency(a) > 5ms: snapshot",
             22,
             "write `then` in place of `:`, as in `when latency(db::query) > 5ms then",
         ),
         ("when latency(a) > 5ms then snapshot(at_most=3)", 36, "what a snapshot may have stands behind it"),
-        // What a driver of rules can do.
+        // Rules that need a driver.
         ("when p99(a) > 5ms then snapshot", 6, "here, `when` is about single calls: `when latency("),
         ("when latency(a) < 5ms then snapshot", 6, "here, `when` is about single calls"),
         ("when !(latency(a) > 5ms) then snapshot", 6, "here, `when` is about single calls"),

@@ -92,10 +92,10 @@ pub(crate) use looking::Looking;
 pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
-pub use select::{select, standing};
 #[cfg(feature = "trace")]
 pub(crate) use select::select_parsed;
 pub(crate) use select::standing_parsed;
+pub use select::{select, standing};
 pub(crate) use set::BETWEEN_LOOKS;
 pub(crate) use set::probe_numbers;
 pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};

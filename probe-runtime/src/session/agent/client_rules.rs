@@ -8,7 +8,7 @@ use probe_lang::ParseError;
 use probe_lang::rules::{Action, Engine, Rule, RuleError, checked_rules, parse, snapshot_recorder};
 
 /// The variable that names the file of rules.
-pub(crate) const VARIABLE: &str = "PROBE_RULES";
+pub(super) const VARIABLE: &str = "PROBE_RULES";
 
 /// Reads the rules of a file of this name.
 pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
@@ -52,6 +52,13 @@ fn most_consumers(engine: &Engine) -> usize {
 /// The first mistake, with its line and its place there.
 fn client_rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
     checked_rules(name, text, client_rule)
+}
+
+impl From<RuleError> for Error {
+    /// The mistake as one of the variable that names the file.
+    fn from(RuleError { place, text, at, problem }: RuleError) -> Self {
+        Self::Environment { variable: VARIABLE, value: text, at, problem: format!("{place}: {problem}") }
+    }
 }
 
 fn client_rule(place: &str, text: &str) -> Result<Rule, ParseError> {

@@ -54,7 +54,7 @@ mod live;
 #[cfg(not(probe_agent))]
 use absent::start_here;
 #[cfg(probe_agent)]
-pub(crate) use client_rules::{VARIABLE as RULES, read_rules};
+pub(crate) use client_rules::read_rules;
 #[cfg(probe_agent)]
 use live::start_here;
 #[cfg(probe_agent)]

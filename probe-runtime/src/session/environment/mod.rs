@@ -128,16 +128,17 @@ const OUT: &str = "PROBES_OUT";
 /// PROBES='when latency(db::query) > 5ms then attach db::** for 200ms, snapshot, net::**=trace(flight)'
 /// ```
 ///
-/// - It is a rule (see `docs/rules.md`) about single calls: `latency(…)` over a limit, and no other
-///   figure. `latency(…)` has a selector; any call of these functions may trigger, when it ends. The second
-///   form first attaches further probes to the recorders, for that time, and then detaches them.
+/// - It is a rule about single calls (see `docs/rules.md`): `latency(…)` over a limit, and no other
+///   figure. `latency(…)` has a selector; any call of these functions may trigger, when it ends.
+///   The second form first attaches further probes to the recorders, for that time, and then
+///   detaches them.
 /// - A flight recorder is a `trace(flight)` or `trace(first)` of the same variable. Its snapshot is
 ///   what a report would be, in a file beside it: `run-12.pftrace` has `run-12-snapshot-1.pftrace`.
 ///   If the format of reports has no place for events, or reports go to a stream, snapshots are
 ///   `.pftrace`. A line on stderr names the call and the file.
 /// - Snapshots are numbered, for all triggers together, so that none replaces another one of this
-///   run. A trigger takes ten: `snapshot at most 50 times`. Each `snapshot in one file` replaces the
-///   one before, and their number is not limited.
+///   run. A trigger takes ten: `snapshot at most 50 times`. Each `snapshot in one file` replaces
+///   the one before, and their number is not limited.
 /// - After a snapshot the trigger rests for a second: `snapshot every 1m`. Calls that take too long
 ///   meanwhile are ignored, and the next line on stderr counts them.
 /// - Snapshots are written on a thread of the trigger's own. At the end, the program waits until a

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::builder::ConsumerBuilder;
 use super::Format;
+use super::builder::ConsumerBuilder;
 use super::output_policy::OutputPolicy;
 use super::parse::SpecAst;
 use super::reported::Reported;

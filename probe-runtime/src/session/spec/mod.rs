@@ -22,14 +22,14 @@ pub(crate) use attach::{AttachedText, ReportFiles, Triggers, attach_ast, own_fil
 #[cfg(probe_agent)]
 pub(crate) use attaching::ClientSpec;
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
-pub use probe_lang::Format;
-pub(crate) use probe_lang::format::endings;
 #[cfg(probe_agent)]
 pub(crate) use output_policy::Opened;
 pub(crate) use output_policy::OutputPolicy;
 #[cfg(probe_agent)]
 pub(crate) use parse::parse_client_spec;
 pub(crate) use parse::{SpecAst, parse};
+pub use probe_lang::Format;
+pub(crate) use probe_lang::format::endings;
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;

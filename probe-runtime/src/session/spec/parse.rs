@@ -3,8 +3,8 @@
 use super::builder::ConsumerBuilder;
 use super::table::{ConsumerRow, FEATURES};
 use probe_lang::ParseError;
+use probe_lang::selector::suggest;
 use probe_lang::spec::{self, parse_spec};
-use probe_lang::suggest::suggest;
 
 /// A parsed spec.
 pub(crate) type SpecAst = spec::SpecAst<ConsumerBuilder>;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::os::stderr::print_line;
-use crate::session::agent::RULES as VARIABLE;
+use crate::session::agent::client_rules::VARIABLE;
 use crate::session::spec::{SpecAttachment, SpecAttachments};
 
 /// The place for lines.

@@ -1,6 +1,6 @@
 //! Suggestions for a name that is not known, such as one that no probe has.
 
-use crate::selector::split_last;
+use super::split_last;
 
 /// Least likeness of a suggestion (Jaro–Winkler, 0 to 1).
 const ALIKE: f64 = 0.7;
