@@ -22,6 +22,8 @@ pub mod brackets;
 pub mod counted;
 #[doc(hidden)]
 pub mod cursor;
+#[doc(hidden)]
+pub mod destination;
 mod endings;
 #[doc(hidden)]
 pub mod error;

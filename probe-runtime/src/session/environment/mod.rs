@@ -8,7 +8,6 @@
 
 mod asked_agent;
 mod asked_rules;
-mod destination;
 mod forked;
 mod help;
 mod listing;
@@ -19,11 +18,11 @@ mod watch;
 mod when;
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 
-use destination::{Destination, ProgramRun};
 use listing::ProbeListing;
 use output::Ticket;
 use piece::print_line;
@@ -35,11 +34,12 @@ use crate::engine::control::{probes, select};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
-use crate::report::program;
+use crate::report::{file, program};
 use crate::session::spec::{
-    AttachedText, Format, OutputPolicy, ReportFiles, SpecAst, Triggers, attach_ast, parse,
+    AttachedText, Format, OutputPolicy, ReportFiles, SpecAst, Triggers, attach_ast, own_file, parse,
 };
 use probe_lang::ParseError;
+use probe_lang::destination::{Destination, ProgramRun};
 use probe_lang::error::shortened;
 
 const VARIABLE: &str = "PROBES";
@@ -253,7 +253,7 @@ fn attach_asked() -> Result<EnvGuard, Error> {
     let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.name, it.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
-    let reports = ReportFiles { files: destination.files(&run, &consumers), format: destination.format() };
+    let reports = ReportFiles { files: files(&destination, &run, &consumers), format: destination.format() };
     let (attached, triggers) = attach(&spec, &reports);
     if attached.is_empty() {
         return Ok(EnvGuard::default());
@@ -385,9 +385,29 @@ fn destination(consumers: &[(usize, &str, &[Format])], run: &ProgramRun) -> Resu
     let malformed = |it: ParseError| malformed(OUT, &value, it);
     let destination = Destination::parse(&value, Path::new(&value).is_dir()).map_err(malformed)?;
     if let Destination::Files(pattern) = &destination {
-        pattern.check(run, consumers).map_err(malformed)?;
+        pattern.check(run, cfg!(feature = "metrics"), consumers).map_err(malformed)?;
     }
     Ok(destination)
+}
+
+/// Returns the file of each consumer's report, with an ending, for consumers that write files beside
+/// it. If reports go to a stream, it is in the program's folder.
+fn files(
+    destination: &Destination,
+    run: &ProgramRun,
+    consumers: &[(usize, &str, &[Format])],
+) -> Vec<PathBuf> {
+    let file = |(number, name, _): &(usize, &str, _)| {
+        let own = || run.base.join(own_file(&run.program, run.process, *number, name));
+        let Destination::Files(pattern) = destination else { return own() };
+        let path = run.base.join(pattern.path(run, *number, name));
+        match pattern.ending() {
+            _ if path.exists() && file::is_stream(&path) => own(),
+            Some(_) => path,
+            None => [path.into_os_string(), ".txt".into()].into_iter().collect::<OsString>().into(),
+        }
+    };
+    consumers.iter().map(file).collect()
 }
 
 fn malformed(variable: &'static str, value: &str, ParseError { at, problem }: ParseError) -> Error {

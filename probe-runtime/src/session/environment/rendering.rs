@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 
-use super::destination::{Destination, Pattern, ProgramRun, by_path};
 use super::piece::Piece;
 use crate::engine::control::look_for_probes;
 #[cfg(feature = "metrics")]
@@ -20,6 +19,7 @@ use crate::engine::os::fork;
 use crate::report::metrics::Metrics;
 use crate::report::{Staged, file};
 use crate::session::spec::{Format, Rendered, Reported};
+use probe_lang::destination::{Destination, Pattern, ProgramRun, by_path};
 
 /// Attached consumers, and the destination of their reports. Clones share the attachments.
 #[derive(Clone)]

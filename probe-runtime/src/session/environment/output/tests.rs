@@ -5,11 +5,11 @@ use std::sync::Condvar;
 use std::time::Duration;
 use std::{process, thread};
 
-use super::super::destination::{Destination, ProgramRun};
 use super::*;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
 use crate::session::spec::{Format, Rendered, Reported};
+use probe_lang::destination::{Destination, ProgramRun};
 
 #[test]
 fn forks_take_the_list_once_it_has_an_output() {

@@ -1,4 +1,4 @@
-//! `PROBES_OUT`: the file and the format of each report. Pure, but for a look at the files.
+//! `PROBES_OUT`: the file and the format of each report. Pure.
 //!
 //! ```text
 //! /var/log/probes-%p.json      one file per process; the ending chooses the format
@@ -11,31 +11,32 @@
 //! file would be its parent's, `-process` is added before the ending. Streams are not renamed:
 //! parent and child write to the same one.
 
-use std::ffi::OsString;
 use std::path::{PathBuf, is_separator};
 
-use crate::engine::order::sort_by;
-use crate::report::file;
-use crate::session::spec::{Format, endings, own_file};
-use probe_lang::ParseError;
+use crate::ParseError;
+use crate::format::{Format, endings};
 
 /// Name of a report's file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
 
+/// The place of reports.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Destination {
+pub enum Destination {
+    /// Stderr.
     Stderr,
+    /// Files of these names.
     Files(Pattern),
 }
 
 /// A path with placeholders.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Pattern {
+pub struct Pattern {
     parts: Vec<PatternPart>,
-    pub(super) format: Format,
+    /// The format of reports.
+    pub format: Format,
     /// Byte offset of the ending in the variable, including the dot; the variable's length without
     /// an ending.
-    pub(super) at: usize,
+    pub at: usize,
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -49,18 +50,24 @@ enum PatternPart {
 
 /// The run of the program, which the placeholders describe.
 #[derive(Clone, Debug)]
-pub(super) struct ProgramRun {
+pub struct ProgramRun {
     /// The program's working directory at its start.
-    pub(super) base: PathBuf,
-    pub(super) program: String,
-    pub(super) process: u32,
-    pub(super) is_forked: bool,
+    pub base: PathBuf,
+    /// The program's name.
+    pub program: String,
+    /// The process.
+    pub process: u32,
+    /// Whether it is a forked child.
+    pub is_forked: bool,
 }
 
 impl Destination {
     /// Parses the variable. `is_folder` says that the path is an existing folder; it then needs no
     /// slash at the end.
-    pub(super) fn parse(value: &str, is_folder: bool) -> Result<Self, ParseError> {
+    ///
+    /// # Errors
+    /// A mistake, with its place.
+    pub fn parse(value: &str, is_folder: bool) -> Result<Self, ParseError> {
         if value.is_empty() || value == "-" {
             return Ok(Self::Stderr);
         }
@@ -73,23 +80,8 @@ impl Destination {
         Pattern::parse(value).map(Self::Files)
     }
 
-    /// Returns the file of each consumer's report, with an ending, for consumers that write files
-    /// beside it. If reports go to a stream, it is in the program's folder.
-    pub(super) fn files(&self, run: &ProgramRun, consumers: &[(usize, &str, &[Format])]) -> Vec<PathBuf> {
-        let file = |(number, name, _): &(usize, &str, _)| {
-            let own = || run.base.join(own_file(&run.program, run.process, *number, name));
-            let Self::Files(pattern) = self else { return own() };
-            let path = run.base.join(pattern.path(run, *number, name));
-            match pattern.ending() {
-                _ if path.exists() && file::is_stream(&path) => own(),
-                Some(_) => path,
-                None => [path.into_os_string(), ".txt".into()].into_iter().collect::<OsString>().into(),
-            }
-        };
-        consumers.iter().map(file).collect()
-    }
-
-    pub(super) fn format(&self) -> Format {
+    /// Returns the format of reports.
+    pub fn format(&self) -> Format {
         match self {
             Self::Stderr => Format::Text,
             Self::Files(pattern) => pattern.format,
@@ -148,11 +140,12 @@ impl Pattern {
     }
 
     /// Returns the file of each consumer, given by number and name.
-    pub(super) fn paths(&self, run: &ProgramRun, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
+    pub fn paths(&self, run: &ProgramRun, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
         consumers.iter().map(|(number, name)| run.base.join(self.path(run, *number, name))).collect()
     }
 
-    fn path(&self, run: &ProgramRun, number: usize, consumer: &str) -> String {
+    /// Returns the file of one consumer's report.
+    pub fn path(&self, run: &ProgramRun, number: usize, consumer: &str) -> String {
         let mut path = String::new();
         for part in &self.parts {
             match part {
@@ -171,7 +164,7 @@ impl Pattern {
     }
 
     /// Returns the ending of its files, without the dot.
-    fn ending(&self) -> Option<&str> {
+    pub fn ending(&self) -> Option<&str> {
         match self.parts.last() {
             Some(PatternPart::Text(text)) => ending(text),
             _ => None,
@@ -179,15 +172,19 @@ impl Pattern {
     }
 
     /// Checks that each consumer, given by number, name and formats, can report to this
-    /// destination.
-    pub(super) fn check(
+    /// destination. Without the feature `metrics`, none can report for Prometheus.
+    ///
+    /// # Errors
+    /// The first consumer that can't, and the reason.
+    pub fn check(
         &self,
         run: &ProgramRun,
+        has_metrics: bool,
         consumers: &[(usize, &str, &[Format])],
     ) -> Result<(), ParseError> {
         let mistake = |problem| Err(ParseError { at: self.at, problem });
         for (_, consumer, formats) in consumers {
-            if self.format == Format::Prometheus && !cfg!(feature = "metrics") {
+            if self.format == Format::Prometheus && !has_metrics {
                 return mistake(
                     "`.prom` needs the feature `metrics`, which this program was built without: cargo add \
                      probe-runtime --features metrics"
@@ -226,9 +223,9 @@ fn ending(text: &str) -> Option<&str> {
 
 /// Groups the indices of equal paths, each group ascending; groups are in the order of the paths.
 /// Sorts instead of comparing each pair, since `PROBES` may name thousands of consumers.
-pub(super) fn by_path(paths: &[PathBuf]) -> Vec<Vec<usize>> {
+pub fn by_path(paths: &[PathBuf]) -> Vec<Vec<usize>> {
     let mut places: Vec<_> = (0..paths.len()).collect();
-    sort_by(&mut places, |a, b| paths[*a].cmp(&paths[*b]));
+    places.sort_by(|a, b| paths[*a].cmp(&paths[*b]));
     places.chunk_by(|a, b| paths[*a] == paths[*b]).map(<[usize]>::to_vec).collect()
 }
 
@@ -317,7 +314,7 @@ mod tests {
         let check = |value: &str, consumers: &[(&'static str, &'static [Format])]| {
             let numbered = |(at, (name, formats)): (usize, &(_, _))| (at + 1, *name, *formats);
             let consumers: Vec<_> = consumers.iter().enumerate().map(numbered).collect();
-            pattern(value).check(&run(false), &consumers).map_err(|it| (it.at, it.problem))
+            pattern(value).check(&run(false), true, &consumers).map_err(|it| (it.at, it.problem))
         };
         let mistake = |at, problem: &str| Err((at, problem.to_owned()));
         assert_eq!(check("a.svg", &[tree]), Ok(()));
