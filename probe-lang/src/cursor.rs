@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::ParseError;
 use crate::brackets::closing;
-use crate::units::{time, time_len};
+use crate::units::{quantity_len, time};
 
 /// The place up to which a text is read. It is never at whitespace.
 pub struct Cursor<'a> {
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a span of time.
     pub fn time(&mut self) -> Result<Duration, ParseError> {
-        let text = &self.rest()[..time_len(self.rest())];
+        let text = &self.rest()[..quantity_len(self.rest())];
         match time(text) {
             Ok(span) => {
                 self.pass(text.len());

@@ -3,7 +3,10 @@
 //! ```text
 //! selector      net::** kind=entry, !net::tls::**        which probes
 //! expression    bytes > 1K && path == "/"                which hits
-//! options       budget=1%, text=alias                    of consumers
+//! aggregation   sum(bytes) by(path)                      figures of groups of hits
+//! spec          net::**[n > 1]=trace(flight), b=count    consumers, their options, triggers
+//! rules         when p99(f) > 5ms for 2s then snapshot f
+//! destination   /tmp/%e-%p-%c.json                       files of reports
 //! units         5ms, 64K, 10K/s, 1%
 //! ```
 //! Everything here is pure. Each mistake is an error that knows its place in the text and says what

@@ -53,12 +53,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a span of time; write `500ms`, `10s`, `5m` or `1h`"))
 }
 
-/// Returns the length of the number and the unit with which a text begins.
-pub fn time_len(text: &str) -> usize {
-    let number = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let unit = text[number..].trim_start();
-    let end = unit.find(|c: char| !c.is_alphanumeric()).unwrap_or(unit.len());
-    text.len() - unit.len() + end
+/// Returns the length of the number and the unit with which a text begins. A space may stand between
+/// both.
+pub fn quantity_len(text: &str) -> usize {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | ')' | '&' | '|');
+    let word = |text: &str| text.find(is_end).unwrap_or(text.len());
+    let len = word(text);
+    let unit = text[len..].trim_start();
+    let end = word(unit);
+    factor(&unit[..end]).map_or(len, |_| text.len() - unit.len() + end)
 }
 
 /// Parses a number of bytes and its unit.
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_ends_where_its_unit_does() {
+    fn a_quantity_ends_where_its_unit_does() {
         for (text, expected) in [
             ("5ms: snapshot", "5ms"),
             ("0.5 s, then", "0.5 s"),
@@ -152,8 +155,10 @@ mod tests {
             ("soon: snapshot", "soon"),
             ("", ""),
             (": snapshot", ""),
+            ("10K/s&&", "10K/s"),
+            ("1_000 then", "1_000"),
         ] {
-            assert_eq!(&text[..time_len(text)], expected, "{text}");
+            assert_eq!(&text[..quantity_len(text)], expected, "{text}");
         }
     }
 

@@ -336,16 +336,8 @@ impl<'a> Parser<'a> {
     }
 
     fn limit(&mut self, figure: &Figure) -> Result<f64, ParseError> {
-        let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | ')' | '&' | '|');
-        let rest = self.cursor.rest();
-        let mut len = rest.find(is_end).unwrap_or(rest.len());
-        // As in other texts, a space may stand before the unit.
-        let after = rest[len..].trim_start();
-        let next = &after[..after.find(is_end).unwrap_or(after.len())];
-        if units::factor(next).is_some() {
-            len = rest.len() - after.len() + next.len();
-        }
-        let text = &rest[..len];
+        let len = units::quantity_len(self.cursor.rest());
+        let text = &self.cursor.rest()[..len];
         let (problem, limit) = match figure.unit() {
             Unit::Time => {
                 let time = units::time(text).ok().map(|it| it.as_nanos() as f64);

@@ -29,7 +29,6 @@ pub(crate) use output_policy::OutputPolicy;
 pub(crate) use parse::parse_client_spec;
 pub(crate) use parse::{SpecAst, parse};
 pub use probe_lang::Format;
-pub(crate) use probe_lang::format::endings;
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;

@@ -15,8 +15,9 @@ use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
-use crate::session::spec::{Format, Rendered, SpecAttachment, endings};
+use crate::session::spec::{Format, Rendered, SpecAttachment};
 use probe_lang::error::floor_char_boundary;
+use probe_lang::format::endings;
 
 fn chosen<'a>(
     attachment: &'a ClientAttachment,
