@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::expression::{Mismatch, Node, Parser, Scope, groups, number};
 
 /// Keys of one aggregation.

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use crate::ParseError;
 use crate::brackets::closing;
+use crate::error::ParseError;
 use crate::units::{quantity_len, time};
 
 /// The place up to which a text is read. It is never at whitespace.

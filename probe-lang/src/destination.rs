@@ -13,7 +13,7 @@
 
 use std::path::{PathBuf, is_separator};
 
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::format::{Format, endings};
 
 /// Name of a report's file in a folder.

@@ -1,6 +1,6 @@
 //! Options in parentheses after a consumer: `profile(budget=1%, text=alias)`. Pure.
 
-use crate::ParseError;
+use crate::error::ParseError;
 
 /// One option of a consumer in `PROBES`, such as `budget=1%` in `profile(budget=1%)`. It knows its
 /// place in the text, so that errors point at it. See

@@ -1,7 +1,7 @@
 //! Names and types: what an expression is about in the hits of one probe.
 
 use super::tree::{Node, Part};
-use crate::ParseError;
+use crate::error::ParseError;
 use probe_core::abi::Type;
 
 /// The names that the hits of one probe have.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::parse::Parser;
 use super::tree::Node;
-use crate::ParseError;
+use crate::error::ParseError;
 
 /// A condition on a probe's hits: `bytes > 1024 && peer ~ "10.*"`. A consumer
 /// [attached with one](crate::ProbeSet::attach_if) gets the hits that fulfil it. It parses from

@@ -1,6 +1,6 @@
 //! Cutting an expression into words.
 
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::units::factor;
 
 /// One word of an expression.

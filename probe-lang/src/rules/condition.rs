@@ -11,7 +11,7 @@
 
 use super::figure::{Figure, Function};
 use super::rule::{Rule, SustainedCondition};
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::expression::Comparison as Operator;
 
 /// A condition.

@@ -19,7 +19,7 @@ use super::condition::{Comparison, Condition, and, not};
 use super::figure::{Figure, Function};
 use super::rule::{Action, Rule, RuleError, snapshot_recorder};
 use super::window::{Reading, Window};
-use crate::ParseError;
+use crate::error::ParseError;
 
 /// Rules, and their state. Rules and consumers have numbers, from 0.
 #[derive(Debug)]

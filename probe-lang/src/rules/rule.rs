@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::condition::{Comparison, Condition};
 use super::parse::parse;
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::error::{floor_char_boundary, mistake};
 
 /// A condition, and what follows from it. Prints as it was written.

@@ -4,7 +4,7 @@ use super::path;
 use super::term::{GroupGlob, Term};
 use super::words::{TermKey, TextWords, keyed};
 use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
-use crate::ParseError;
+use crate::error::ParseError;
 use probe_core::abi::Kind;
 
 pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {

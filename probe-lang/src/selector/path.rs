@@ -7,8 +7,8 @@
 
 use super::glob::Glob;
 use super::nesting::{ByteRole, marks, segments};
-use crate::ParseError;
 use crate::brackets::{Reading, ends_in_operator};
+use crate::error::ParseError;
 
 /// Reads the path of a probe, or of a group.
 ///

@@ -11,9 +11,9 @@ use std::mem;
 use std::ops::Range;
 
 use super::CallTrigger;
-use crate::ParseError;
 use crate::aggregation::Function;
 use crate::brackets::{closing, ends_in_operator};
+use crate::error::ParseError;
 use crate::rules::begins_when;
 use crate::selector::{TextWords, is_key};
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ParseError;
+use crate::error::ParseError;
 use crate::expression::Predicate;
 use crate::rules::{AT_MOST, Action, Verb, WHEN, When, when_at};
 use crate::selector::Selector;
