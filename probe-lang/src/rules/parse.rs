@@ -51,7 +51,7 @@ const TAIL: [&str; 2] = ["at most", "every"];
 
 /// A `when` as it was written.
 pub(crate) struct When<'a> {
-    pub(crate) when: SustainedCondition,
+    pub(crate) condition: SustainedCondition,
     pub(crate) until: Option<SustainedCondition>,
     /// The actions, each with the byte where it stands.
     pub(crate) actions: Vec<(Verb, usize)>,
@@ -107,7 +107,7 @@ pub fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
         let problem = format!("a rule has at most {MOST_BYTES} bytes, and these are {}", text.len());
         return Err(ParseError { at: floor_char_boundary(text, MOST_BYTES), problem });
     }
-    let When { when, until, actions, at_most, every, .. } = Parser::new(text, 0, true).when()?;
+    let When { condition: when, until, actions, at_most, every, .. } = Parser::new(text, 0, true).when()?;
     let (mut acts, mut places) = (Vec::new(), Vec::new());
     for (verb, at) in actions {
         let problem = match verb {
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
         if !self.cursor.skip_word(WHEN) {
             return self.cursor.fail(format!("a rule begins with `{WHEN}`: `{EXAMPLE}`"));
         }
-        let when = self.sustained()?;
+        let condition = self.sustained()?;
         let until = if self.cursor.skip_word("until") { Some(self.sustained()?) } else { None };
         if !self.cursor.skip_word("then") {
             return self.not_joined(if until.is_some() {
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         }
         let (at_most, every) = self.tail()?;
         let Self { cursor, selected, limit, .. } = self;
-        Ok(When { when, until, actions, at_most, every, selected, limit, end: cursor.at })
+        Ok(When { condition, until, actions, at_most, every, selected, limit, end: cursor.at })
     }
 
     /// Says what may stand behind a comparison, besides what joins it with another one.

@@ -26,11 +26,11 @@ impl PathSegment {
     /// Parses a segment. A `*` is a wildcard unless `is_literal` returns true for its place.
     pub(super) fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
         let is_star = |at: &usize| text.as_bytes()[*at] == b'*' && !is_literal(*at);
-        let stars: Vec<_> = (0..text.len()).filter(is_star).collect();
-        let [first, .., last] = [&stars[..], &stars].concat()[..] else {
+        let wildcards: Vec<_> = (0..text.len()).filter(is_star).collect();
+        let [first, .., last] = [&wildcards[..], &wildcards].concat()[..] else {
             return Self::Exact(text.to_owned());
         };
-        if stars.len() == 2 && text == "**" {
+        if wildcards.len() == 2 && text == "**" {
             return Self::Any;
         }
         let mut pattern = String::with_capacity(text.len());
@@ -41,7 +41,7 @@ impl PathSegment {
             pattern.push(c);
         }
         let (start, end) = (text[..first].to_owned(), text[last + 1..].to_owned());
-        Self::Wild { pattern, start, end, shortest: text.len() - stars.len() }
+        Self::Wild { pattern, start, end, shortest: text.len() - wildcards.len() }
     }
 
     /// Returns the only text that matches, if there is no wildcard.

@@ -121,7 +121,7 @@ pub fn parse_spec<C>(
             let predicate = predicates.next_if(|range| range.end <= equals);
             let with_brackets = consumers.next_if(|range| range.end <= end);
             let text_at = text.len() - text[equals + 1..].trim_start().len();
-            let consumed = with_brackets.clone().unwrap_or(text_at..text_at.max(end));
+            let place = with_brackets.clone().unwrap_or(text_at..text_at.max(end));
             let wrong = |error: ParseError, range: &Range<usize>| error.after(range.start).within(text);
             let predicate = predicate.map(|range| {
                 let parsed = text[range.clone()].parse::<Predicate>().map_err(|error| wrong(error, &range));
@@ -130,13 +130,13 @@ pub fn parse_spec<C>(
             let predicate = predicate.transpose()?;
             let selector = start..predicate.as_ref().map_or(equals, |(_, at)| *at);
             let selector = Arc::new(parse_selector(text, selector)?);
-            if !text[consumed.end..end].trim().is_empty() {
-                return Err(ParseError { at: consumed.end, problem: "a comma is missing here".to_owned() });
+            if !text[place.end..end].trim().is_empty() {
+                return Err(ParseError { at: place.end, problem: "a comma is missing here".to_owned() });
             }
-            let made = consumer_text(text[consumed.clone()].trim_end()).and_then(&mut consumer);
-            let consumer = made.map_err(|error| wrong(error, &consumed))?;
+            let made = consumer_text(text[place.clone()].trim_end()).and_then(&mut consumer);
+            let consumer = made.map_err(|error| wrong(error, &place))?;
             let predicate = predicate.map(|it| it.0);
-            spec.items.push(SpecItem { selector, predicate, consumer, at: consumed.start });
+            spec.items.push(SpecItem { selector, predicate, consumer, at: place.start });
             start = end + 1;
         }
         at = end + 1;

@@ -51,9 +51,9 @@ impl CallTrigger {
     /// Parses the trigger that begins at this byte of a text. Returns it and its end: a comma, or
     /// the end of the text.
     pub(super) fn parse(text: &str, start: usize) -> Result<(Self, usize), ParseError> {
-        let When { when, until, actions, at_most, every, selected, limit, end } = when_at(text, start)?;
+        let When { condition, until, actions, at_most, every, selected, limit, end } = when_at(text, start)?;
         let fail = |at, problem: String| Err(ParseError { at, problem });
-        let Some(nanoseconds) = when.call_limit().filter(|_| until.is_none()) else {
+        let Some(nanoseconds) = condition.call_limit().filter(|_| until.is_none()) else {
             return fail(
                 start + WHEN.len() + 1,
                 format!(
