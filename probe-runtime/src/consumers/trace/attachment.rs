@@ -138,15 +138,16 @@ impl Attachment<Trace> {
     /// Returns a line each about lost events, and about those that are not in the rings' file.
     fn losses(&self) -> impl Iterator<Item = String> {
         let TraceTotals { written, lost } = self.totals();
-        let mut line =
-            format!("{} lost, and {written} written; the trace shows each gap", was(lost, "event"));
-        if matches!(&self.keep, Keep::File(path) if is_perfetto(path)) {
-            let (native, perfetto) = (Recorded::ENDING, Format::Perfetto.ending());
-            line.push_str(&format!(
+        let (native, perfetto) = (Recorded::ENDING, Format::Perfetto.ending());
+        let advice = match &self.keep {
+            Keep::File(path) if is_perfetto(path) => format!(
                 "; a `.{native}` takes them fifty times as fast, and `probectl convert` makes a `.{perfetto}` \
                  of it"
-            ));
-        }
+            ),
+            _ => String::new(),
+        };
+        let line =
+            format!("{} lost, and {written} written; the trace shows each gap{advice}", was(lost, "event"));
         (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
     }
 
