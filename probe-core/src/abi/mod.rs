@@ -14,9 +14,9 @@ pub mod usdt;
 
 // The functions that make values trust their arguments. So only expansions may name them, through
 // `__private`.
-pub mod formatted;
-pub mod passage;
-pub mod value;
+pub(crate) mod formatted;
+pub(crate) mod passage;
+pub(crate) mod value;
 
 #[cfg(probe_backend = "patched")]
 mod note;

@@ -140,14 +140,14 @@ impl<'a> Datum<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_core::abi::passage::InMemory;
-    use probe_core::abi::value::value;
+    use probe_core::__private::v1::InMemory;
+    use probe_core::Field;
 
     #[test]
     fn integers_from_the_middle_of_128_bits_compare_as_numbers() {
         let numbers = [0, 1, (1 << 127) - 1, 1 << 127, (1 << 127) + 1, u128::MAX];
         for (a, b) in numbers.iter().flat_map(|a| numbers.iter().map(move |b| (a, b))) {
-            let values = [a, b].map(value::<InMemory, u128>);
+            let values = [a, b].map(Field::pass::<InMemory>);
             let [left, right] = [0, 1].map(|at: usize| Datum::of(&values[at]).unwrap());
             assert_eq!(left.compare(Comparison::Less, right), Ok(a < b), "{a} < {b}");
             assert_eq!(left.compare(Comparison::Equal, right), Ok(a == b), "{a} == {b}");

@@ -10,8 +10,8 @@ use super::super::fault::Fault;
 use super::super::program::{Program, Step, Surroundings};
 use super::Predicate;
 use naive::{Naive, naive};
-use probe_core::abi::passage::InMemory;
-use probe_core::abi::{Type, Value, value};
+use probe_core::__private::v1::InMemory;
+use probe_core::abi::{Field, Type, Value};
 use texts::{conditions, hits, quick_conditions};
 
 mod naive;
@@ -42,13 +42,13 @@ struct Hit {
 impl Hit {
     fn values(&self) -> [Value<'_>; 7] {
         [
-            value::value::<InMemory, _>(&self.bytes),
-            value::value::<InMemory, _>(&self.delta),
-            value::value::<InMemory, _>(&self.ratio),
-            value::value::<InMemory, _>(&self.ok),
-            value::value::<InMemory, _>(&self.letter),
-            value::value::<InMemory, _>(self.peer.as_str()),
-            value::absent::<InMemory>(()),
+            self.bytes.pass::<InMemory>(),
+            self.delta.pass::<InMemory>(),
+            self.ratio.pass::<InMemory>(),
+            self.ok.pass::<InMemory>(),
+            self.letter.pass::<InMemory>(),
+            self.peer.as_str().pass::<InMemory>(),
+            probe_core::__private::v1::absent::<InMemory>(()),
         ]
     }
 

@@ -304,8 +304,8 @@ impl WrittenKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probe_core::abi::passage::InMemory;
-    use probe_core::abi::{TextStart, value::value};
+    use probe_core::__private::v1::InMemory;
+    use probe_core::abi::{Field, TextStart};
 
     fn text(text: &str) -> Datum<'_> {
         Datum::Text(TextStart { bytes: text.as_bytes(), is_whole: true })
@@ -367,11 +367,10 @@ mod tests {
             key.add_field(Some(value)).unwrap();
             WrittenKeys { shape: key.shape, words: key.words }
         };
-        let mut fields =
-            vec![value::<InMemory, _>("ab"), value::<InMemory, _>(&true), value::<InMemory, _>(&'é')];
-        fields.extend([0, 1, i64::MAX as u64, 1 << 63, u64::MAX].iter().map(value::<InMemory, u64>));
-        fields.extend([-1, i64::MIN, i64::MAX].iter().map(value::<InMemory, i64>));
-        fields.extend([0, 1 << 64, (1 << 127) - 1, 1 << 127, u128::MAX].iter().map(value::<InMemory, u128>));
+        let mut fields = vec!["ab".pass::<InMemory>(), true.pass::<InMemory>(), 'é'.pass::<InMemory>()];
+        fields.extend([0, 1, i64::MAX as u64, 1 << 63, u64::MAX].iter().map(Field::pass::<InMemory>));
+        fields.extend([-1, i64::MIN, i64::MAX].iter().map(Field::pass::<InMemory>));
+        fields.extend([0, 1 << 64, (1 << 127) - 1, 1 << 127, u128::MAX].iter().map(Field::pass::<InMemory>));
         for field in fields {
             let written = of_field(&field);
             assert_eq!(written, key(vec![Datum::of(&field)]), "{field}");

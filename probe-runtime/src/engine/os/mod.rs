@@ -60,6 +60,7 @@ mod fallback;
 pub(crate) mod guarded_file;
 pub(crate) mod process;
 pub(crate) mod stderr;
+#[cfg(any(feature = "profiler", feature = "trace", probe_agent, test))]
 pub(crate) mod time;
 
 #[cfg(all(unix, not(miri)))]

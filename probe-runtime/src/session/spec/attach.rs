@@ -58,7 +58,7 @@ pub(crate) struct Listening {
 /// The triggers of a spec: without the feature `trace`, there are none.
 #[cfg(not(feature = "trace"))]
 #[derive(Default, Debug)]
-pub(crate) struct Triggers;
+pub(crate) struct Triggers(());
 
 #[cfg(not(feature = "trace"))]
 impl Triggers {

@@ -87,10 +87,10 @@ impl ConsumerBuilder {
 
     /// Takes the consumer, or builds another one.
     pub(super) fn build(&self) -> Result<Built, Error> {
-        let built = mem::take(&mut *self.built.lock().unwrap_or_else(PoisonError::into_inner));
-        let build = || build(self.row, self.options.as_deref(), self.aggregation.as_ref());
+        let first = mem::take(&mut *self.built.lock().unwrap_or_else(PoisonError::into_inner));
+        let another = || build(self.row, self.options.as_deref(), self.aggregation.as_ref());
         // A consumer that has read its options once may change its mind.
-        built.map_or_else(build, Ok).map_err(|error| Error::Consumer(error.into()))
+        first.map_or_else(another, Ok).map_err(|error| Error::Consumer(error.into()))
     }
 }
 
