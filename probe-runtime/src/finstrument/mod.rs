@@ -162,16 +162,16 @@
 //! - On targets without patching the hooks do nothing, and nothing is discovered.
 
 #[cfg(probe_discovers)]
-mod live;
+mod discovery;
 mod reason;
 mod stats;
 #[cfg(not(probe_discovers))]
 mod stub;
 
 #[cfg(not(probe_discovers))]
-use stub as live;
+use stub as discovery;
 
-pub use live::{
+pub use discovery::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };

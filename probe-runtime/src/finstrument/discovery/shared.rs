@@ -20,8 +20,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
+use super::call_site::{Discovery, State};
 use super::chunk::ChunkPlace;
-use super::discovery::{Discovery, State};
 use super::reason::Reason;
 use super::table::published;
 use super::tokens::Exclusive;

@@ -8,9 +8,9 @@
 //! Cost: the first note of a discovery is a locked instruction, and further ones are a load. Taking
 //! the notes reads two cache lines for each 1,024 call sites, if there are any notes.
 
+use super::call_site::Discovery;
 use super::chunk::{self, ChunkPlace};
 use super::counters;
-use super::discovery::Discovery;
 use super::table::{is_published, published};
 use super::tokens::ControlLocked;
 use crate::engine::registry::provider::{Due, note as expect_any};

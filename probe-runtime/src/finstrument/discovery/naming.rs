@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::{Loader, Location};
 
-use super::discovery::{Discovery, TailJumps};
+use super::call_site::{Discovery, TailJumps};
 use super::extents::Extents;
 use super::jumps::Fragment;
 use super::loaded::{KnownObject, Loaded};

@@ -6,7 +6,7 @@
 
 use super::call::Call;
 use super::call_patch::CallPatch;
-use super::discovery::Discovery;
+use super::call_site::Discovery;
 use super::split_calls::{is_settled, settle_open};
 use super::tail_jumps::settle_through;
 use super::tokens::ControlLocked;

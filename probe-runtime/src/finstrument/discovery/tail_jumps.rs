@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 use super::call::LOOKED_AT;
 use super::call_patch::CallPatch;
-use super::discovery::{Discovery, TailJumps};
+use super::call_site::{Discovery, TailJumps};
 use super::extents::Extents;
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
 use super::read_call::leads_to;

@@ -11,8 +11,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::call;
+use super::call_site::{Discovery, State};
 use super::counters;
-use super::discovery::{Discovery, State};
 use super::reason::Reason;
 use crate::engine::control;
 use crate::engine::dispatch::{BarrierProof, ReadGuard, WaitFor, synchronize};

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use mapping::{map_anywhere, map_near};
 
-use super::discovery::Discovery;
+use super::call_site::Discovery;
 use crate::engine::os;
 use crate::engine::os::maps::Rights;
 use crate::engine::sites::{Rel32, SITE_LEN, SiteAddr};

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::call::Call;
-use super::discovery::{Discovery, State};
+use super::call_site::{Discovery, State};
 use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};

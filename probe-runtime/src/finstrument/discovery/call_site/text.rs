@@ -7,8 +7,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::Discovery;
-use crate::finstrument::live::chunk::ChunkPlace;
-use crate::finstrument::live::tokens::ControlLocked;
+use crate::finstrument::discovery::chunk::ChunkPlace;
+use crate::finstrument::discovery::tokens::ControlLocked;
 use probe_core::abi::Definition;
 
 impl Discovery {

@@ -4,8 +4,8 @@
 // Safety: relies on `control`, which drops them when `reclaimer` gives them out.
 #![expect(unsafe_code, reason = "see above")]
 
+use super::call_site::Discovery;
 use super::counters;
-use super::discovery::Discovery;
 use crate::engine::dispatch::InlineHook;
 
 /// An inline hook that was replaced. Freed when no thread can be reading it.

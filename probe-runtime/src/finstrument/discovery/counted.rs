@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::discovery::NewMember;
+use super::call_site::NewMember;
 use super::table::published;
 use super::tokens::ControlLocked;
 use crate::engine::dispatch::{ReadGuard, Subscription};

@@ -23,8 +23,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::call::Target;
+use super::call_site::Hit;
 use super::chunk;
-use super::discovery::Hit;
 use super::jumps::{Fragment, HookUse, RegisterValue, uses};
 use super::loaded::{KnownObject, Loaded};
 use super::naming::Names;

@@ -8,8 +8,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::call_site::Discovery;
 use super::chunk::{self, ChunkPlace};
-use super::discovery::Discovery;
 use crate::engine::sites::table::{self, Table};
 
 static TABLE: Table<CallEntry, { 1 << 12 }, 18> = Table::new();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Discovery, State};
-use crate::finstrument::live::reason::Reason;
+use crate::finstrument::discovery::reason::Reason;
 
 const WAITING: u8 = 1;
 pub(super) const PATCHED: u8 = 2;

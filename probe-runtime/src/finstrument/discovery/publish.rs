@@ -8,8 +8,8 @@
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
+use super::call_site::{Discovery, Hit, State};
 use super::chunk;
-use super::discovery::{Discovery, Hit, State};
 use super::garbage::ReplacedHook;
 use super::read_call::call_of;
 use super::reason::Reason;

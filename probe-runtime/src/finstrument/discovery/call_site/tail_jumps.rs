@@ -1,5 +1,5 @@
 //! The jumps by which a discovery's function ends, if it ends so; see
-//! [`tail_jumps`](crate::finstrument::live::tail_jumps).
+//! [`tail_jumps`](crate::finstrument::discovery::tail_jumps).
 
 // Safety: relies on `tail_jumps` being changed and freed by the holder of the control lock, or when
 // no thread knows the discovery.
@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::{Discovery, State, TailJumps};
-use crate::finstrument::live::call_patch::CallPatch;
-use crate::finstrument::live::reason::Reason;
-use crate::finstrument::live::tokens::ControlLocked;
+use crate::finstrument::discovery::call_patch::CallPatch;
+use crate::finstrument::discovery::reason::Reason;
+use crate::finstrument::discovery::tokens::ControlLocked;
 
 impl Discovery {
     /// Returns whether its call is not known and no operation has examined its function's code yet.

@@ -23,8 +23,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
+use super::call_site::{Discovery, Hit, State};
 use super::chunk::{self, ChunkPlace};
-use super::discovery::{Discovery, Hit, State};
 use super::publish::{FoundBy, is_stale, publish};
 use super::read_call::call_of;
 use super::table::{self, CallEntry};

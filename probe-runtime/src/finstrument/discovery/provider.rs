@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ahead::Ahead;
+use super::call_site::{Discovery, WantedOutcome};
 use super::deferred_patch::patch_deferred;
-use super::discovery::{Discovery, WantedOutcome};
 use super::garbage::ReplacedHook;
 use super::loaded::Loaded;
 use super::naming::Names;

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::call::Call;
-use super::discovery::{Discovery, State};
+use super::call_site::{Discovery, State};
 use super::loaded::Loaded;
 use super::pending::{self, PendingDiscoveries};
 use super::read_call::call_of;

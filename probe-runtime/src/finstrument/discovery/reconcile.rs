@@ -5,8 +5,8 @@
 
 use std::ptr;
 
+use super::call_site::Discovery;
 use super::chunk::{self, ChunkPlace};
-use super::discovery::Discovery;
 use super::garbage::Unloaded;
 use super::loaded::{KnownObject, Loaded};
 use super::pending::{self, PendingDiscoveries};

@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::call_patch::CallPatch;
-use super::discovery::Discovery;
+use super::call_site::Discovery;
 use super::tokens::Exclusive;
 use super::{counters, pending, policy};
 use crate::engine::sites::{NotNow, read_word, write_text, write_text_now, write_word};

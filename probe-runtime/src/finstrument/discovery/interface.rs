@@ -2,10 +2,10 @@
 
 use super::ahead;
 use super::call;
+use super::call_site::State;
 use super::callback;
 pub use super::callback::HookCall;
 use super::counters;
-use super::discovery::State;
 use super::hooks;
 use super::policy;
 use super::provider;
