@@ -7,19 +7,13 @@
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! This file has the record and the types of its parts. The files below it add methods: `state` for
-//! the transitions between states, `wanted` for whether a consumer listens, `tail_jumps` for the
-//! memory of jumps, and `text` for the memory of long names.
+//! `is_wanted` records whether a consumer listens, as long as no bytes do. A thread that sets it and
+//! a hook that patches the site each look afterwards at what the other one has done. So at least one
+//! of the two sees both changes.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
-// them.
+// them. The holder of the control lock names a discovery, once.
 #![expect(unsafe_code, reason = "see above")]
-
-mod hit;
-mod state;
-mod tail_jumps;
-mod text;
-mod wanted;
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -27,14 +21,13 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-pub(super) use hit::Hit;
-
 use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
 use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
+use super::provider::ControlLocked;
 use super::reason::Reason;
 use crate::engine::dispatch::{CounterAt, InlineHook, ReadGuard, Subscription};
 use crate::engine::entry::backend;
@@ -348,5 +341,184 @@ impl CallSite for Discovery {
 
     fn counter(&self) -> Option<usize> {
         self.counter.load(Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+/// A function that was entered or left, as the hook was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hit {
+    pub(super) function: usize,
+    pub(super) kind: Kind,
+}
+
+impl Hit {
+    /// Returns the key of a function whose call is not known. Its highest bit tells it from return
+    /// addresses.
+    pub(super) fn key(self) -> usize {
+        1 << 63 | self.function << 1 | usize::from(self.kind == Kind::Exit)
+    }
+}
+
+const WAITING: u8 = 1;
+const PATCHED: u8 = 2;
+const UNPATCHED: u8 = 3;
+const SWITCHED: u8 = 4;
+
+impl Discovery {
+    pub(super) fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            PATCHED | SWITCHED => State::Patched,
+            UNPATCHED => State::Unpatched(Reason::decode(self.reason.load(Ordering::Relaxed))),
+            _ => State::Waiting,
+        }
+    }
+
+    fn begin(&self, state: State) {
+        let number = match state {
+            State::Waiting => WAITING,
+            State::Patched => PATCHED,
+            State::Unpatched(reason) => {
+                self.reason.store(reason.encode(), Ordering::Relaxed);
+                UNPATCHED
+            }
+        };
+        self.state.store(number, Ordering::SeqCst);
+    }
+
+    /// Makes a waiting call stay a real call for good. A call that is a site by now stays one.
+    pub(super) fn keep(&self, reason: Reason) {
+        self.reason.store(reason.encode(), Ordering::Relaxed);
+        let _ = self.state.compare_exchange(WAITING, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Lets a call that was left unpatched become a site after all.
+    pub(super) fn wait_again(&self) {
+        let _ = self.state.compare_exchange(UNPATCHED, WAITING, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Marks a call as a site. Returns whether it was none before.
+    pub(super) fn become_patched(&self) -> bool {
+        self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
+    }
+
+    /// Marks a call as switched in place. Returns whether it was not before.
+    pub(super) fn become_switched(&self) -> bool {
+        self.state.swap(SWITCHED, Ordering::SeqCst) != SWITCHED
+    }
+
+    pub(super) fn is_patched(&self) -> bool {
+        self.state() == State::Patched
+    }
+
+    /// Returns whether it is a site, whose bytes differ from those of the call that it was.
+    pub(super) fn is_site(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == PATCHED
+    }
+
+    /// Returns whether it is a call that is switched in place.
+    pub(super) fn is_switched(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == SWITCHED
+    }
+
+    /// Marks a site as a real call for good, before its bytes become the call's again.
+    pub(super) fn end_site(&self) {
+        self.reason.store(Reason::Shared.encode(), Ordering::Relaxed);
+        let _ = self.state.compare_exchange(PATCHED, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Lets a hook change the bytes, until [`end_change`](Self::end_change), if the call still
+    /// waits. Returns whether it may.
+    pub(super) fn begin_change(&self) -> bool {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        let may_change = self.state() == State::Waiting;
+        if !may_change {
+            self.end_change();
+        }
+        may_change
+    }
+
+    /// Ends a change that [`begin_change`](Self::begin_change) has allowed.
+    pub(super) fn end_change(&self) {
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether a hook is changing the bytes.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) != 0
+    }
+}
+
+impl Discovery {
+    /// Records whether a consumer listens. The result tells whether bytes may have to change, too.
+    pub(super) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
+        let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
+        if before != is_wanted {
+            self.look_up_again();
+        }
+        match (self.state.load(Ordering::SeqCst), before == is_wanted) {
+            (PATCHED, _) => WantedOutcome::Patched,
+            (SWITCHED, _) => WantedOutcome::Switched,
+            (_, true) => WantedOutcome::Unchanged,
+            (_, false) => WantedOutcome::Changed,
+        }
+    }
+
+    /// Makes its hits be looked up again.
+    pub(super) fn look_up_again(&self) {
+        self.fast.empty();
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the bytes have to lead to the hook, or to the stub.
+    pub(super) fn is_active(&self) -> bool {
+        // A shared call also brings hits of other functions, which their own discoveries judge.
+        self.is_wanted() || self.is_shared()
+    }
+
+    /// Notes that hits of other functions come by this call. Returns whether that is new.
+    pub(super) fn become_shared(&self) -> bool {
+        !self.is_shared() && !self.is_shared.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::SeqCst)
+    }
+}
+
+impl Discovery {
+    /// Names the discovery. From now on its definition may be read.
+    pub(super) fn name(
+        &'static self,
+        _locked: &ControlLocked,
+        object: u64,
+        path: &str,
+        file: &str,
+        line: u32,
+    ) {
+        let Some(place) = ChunkPlace::of(self) else { return };
+        // Most names are copied into the definition.
+        let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
+        self.text_len.store(text.len(), Ordering::Relaxed);
+        self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
+        let named = Definition::discovered(self.hit().kind, text, path, file, line);
+        // SAFETY: before it is named, no thread reads more of it than entry and hook. The control
+        // lock's holder names it.
+        unsafe { named.describe(place.definition_at()) };
+        if named.text_elsewhere().is_none() {
+            self.forget_text();
+        }
+        self.object.store(object.max(1), Ordering::Release);
+    }
+
+    fn forget_text(&self) {
+        let (start, len) =
+            (self.text.swap(ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
+        if !start.is_null() {
+            // SAFETY: from `name`, taken out once; no definition that is read refers to it.
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) });
+        }
     }
 }

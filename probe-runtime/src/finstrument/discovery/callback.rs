@@ -4,16 +4,14 @@
 // freed only when no thread is.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{fmt, ptr};
 
-use super::call;
 use super::call_site::{Discovery, State};
-use super::counters;
 use super::reason::Reason;
+use super::{call, counters};
 use crate::engine::control;
 use crate::engine::dispatch::{BarrierProof, ReadGuard, WaitFor, synchronize};
 use crate::engine::registry::ProbeInfo;

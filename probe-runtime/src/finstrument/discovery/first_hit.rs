@@ -21,16 +21,16 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use super::call::Call;
+use super::call::{Call, call_of};
+use super::call_patch;
 use super::call_site::{Discovery, State};
-use super::read_call::call_of;
+use super::provider::{self, Exclusive};
 use super::reason::Reason;
 use super::table::{self, CallEntry};
-use super::tokens::Exclusive;
-use super::{pending, policy, split_calls};
 use crate::engine::os::text::{page_size, pages};
+use crate::engine::registry::provider::note_all;
 use crate::engine::sites::word::Plan;
 use crate::engine::sites::{
     Instruction, NotNow, TextPolicy, replace_now, write_text, write_text_now, write_word,
@@ -68,7 +68,7 @@ impl Waiting {
 pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
     let range = range(call);
     let waiting = Waiting::on_page_of(range.start);
-    if policy::text() != TextPolicy::Sealed {
+    if text_policy() != TextPolicy::Sealed {
         return patch(&mut [Some(Patch { discovery, call, written: None })]);
     }
     if discovery.is_first_try() && waiting.add(call.returns()) {
@@ -139,7 +139,7 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
 fn patch(all: &mut [Option<Patch>]) {
     let Some(Patch { discovery, call, .. }) = &all[0] else { return };
     let (discovery, range) = (*discovery, range(*call));
-    let opened = write_text_now(&range, policy::text(), &mut || {
+    let opened = write_text_now(&range, text_policy(), &mut || {
         all.iter_mut().flatten().for_each(|it| it.written = write(it.discovery, it.call));
     });
     match opened {
@@ -151,7 +151,7 @@ fn patch(all: &mut [Option<Patch>]) {
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
             discovery.keep(Reason::Protected { errno });
-            pending::note(discovery);
+            provider::note(discovery);
         }
     }
 }
@@ -167,7 +167,7 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     if let Some(switch) = discovery.switch() {
         let is_wanted = discovery.is_wanted();
         // SAFETY: the caller has made the text writable, and the hook's own call keeps it mapped.
-        return unsafe { split_calls::settle_open(discovery, switch) }.ok().map(|_| is_wanted);
+        return unsafe { call_patch::settle_open(discovery, switch) }.ok().map(|_| is_wanted);
     }
     let active = discovery.active()?;
     let is_wanted = discovery.is_wanted();
@@ -181,9 +181,9 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
 /// Records that a call has been replaced.
 fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     if let Some(switch) = discovery.switch() {
-        return split_calls::begun_now(discovery, switch);
+        return call_patch::begun_now(discovery, switch);
     }
-    pending::note_patched(discovery);
+    provider::note_patched(discovery);
     let Some(active) = discovery.active() else { return };
     // An operation may have changed `is_wanted` meanwhile, without seeing that there are bytes to
     // change.
@@ -191,9 +191,39 @@ fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
         let site = call.site().0;
         let [old, new] = [is_written, !is_written].map(|it| wanted(active, it).bytes());
         // SAFETY: as in `write`; its site's own two instructions.
-        if unsafe { replace_now(site, old.into(), new.into(), policy::text()) }.is_err() {
+        if unsafe { replace_now(site, old.into(), new.into(), text_policy()) }.is_err() {
             return;
         }
         is_written = !is_written;
     }
+}
+
+static TEXT: AtomicU8 = AtomicU8::new(SEALED);
+const SEALED: u8 = 0;
+const OPEN: u8 = 1;
+const ALIAS: u8 = 2;
+
+/// Returns the policy by which first hits write text.
+pub(super) fn text_policy() -> TextPolicy {
+    match TEXT.load(Ordering::Relaxed) {
+        OPEN => TextPolicy::Open,
+        ALIAS => TextPolicy::Alias,
+        _ => TextPolicy::Sealed,
+    }
+}
+
+/// Returns whether calls can be switched now at all.
+pub(super) fn may_write() -> bool {
+    text_policy() != TextPolicy::Alias
+}
+
+pub(super) fn set_text_policy(policy: TextPolicy) {
+    let number = match policy {
+        TextPolicy::Sealed => SEALED,
+        TextPolicy::Open => OPEN,
+        TextPolicy::Alias => ALIAS,
+    };
+    TEXT.store(number, Ordering::Relaxed);
+    // Some calls may be patched now that could not be before.
+    note_all();
 }

@@ -3,7 +3,7 @@
 //! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
 //! 2. The call site is looked up by its return address. A call site that is not in the table, or
 //!    that belonged to another object, is discovered. The bytes before the return address are read
-//!    as a call ([`read_call`]). A place is taken, filled, and put into the table ([`publish`]). If
+//!    as a call ([`call_of`]). A place is taken, filled, and put into the table ([`publish`]). If
 //!    several threads try, one of them succeeds.
 //! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
@@ -22,15 +22,11 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::call::Call;
+use super::call::{Call, call_of};
 use super::call_site::{Discovery, Hit, State};
 use super::chunk::{self, ChunkPlace};
-use super::publish::{FoundBy, is_stale, publish};
-use super::read_call::call_of;
-use super::table::{self, CallEntry};
-use super::{
-    ahead, callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
-};
+use super::table::{self, CallEntry, FoundBy, is_stale, publish};
+use super::{ahead, call_patch, callback, counters, fast, first_hit, provider, shared, tail_jumps};
 use crate::engine::control;
 use crate::engine::dispatch::{ReadGuard, dispatch};
 use crate::engine::entry::backend::hooks::{call_stub, hook, return_at_once};
@@ -128,7 +124,7 @@ fn settle(
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
-        let may_patch = may_ask() && control::is_ready() && policy::may_write();
+        let may_patch = may_ask() && control::is_ready() && first_hit::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = AllSignalsBlocked::new();
@@ -143,12 +139,12 @@ fn settle(
     } else if !is_wanted && discovery.is_switched() && discovery.has_tail_jumps() {
         tail_jumps::stray(discovery);
     } else if !is_wanted && discovery.is_switched() && !may_ask() {
-        pending::note(discovery);
-    } else if !is_wanted && discovery.is_switched() && policy::may_write() {
+        provider::note(discovery);
+    } else if !is_wanted && discovery.is_switched() && first_hit::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = AllSignalsBlocked::new();
-        if discovery.switch().is_some_and(|switch| split_calls::settle_now(discovery, switch).is_err()) {
-            pending::note(discovery);
+        if discovery.switch().is_some_and(|switch| call_patch::settle_now(discovery, switch).is_err()) {
+            provider::note(discovery);
         }
     }
     if is_wanted && !discovery.is_site() && discovery.state() != State::Waiting {

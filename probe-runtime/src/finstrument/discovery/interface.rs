@@ -1,17 +1,10 @@
 //! The interface for programs, on targets that discover functions.
 
-use super::ahead;
-use super::call;
 use super::call_site::State;
-use super::callback;
 pub use super::callback::HookCall;
-use super::counters;
-use super::hooks;
-use super::policy;
-use super::provider;
 use super::reason::{Reason, Unpatched};
-use super::redirection;
 use super::table::published;
+use super::{ahead, call, callback, counters, first_hit, hooks, provider, redirection};
 use crate::consumers::Count;
 use crate::engine::control::{self, Attachment, Consumer, ProbeSet};
 use crate::engine::error::Error;
@@ -138,7 +131,7 @@ pub fn stop_telling() {
 /// ```
 pub fn text_policy(policy: TextPolicy) {
     start();
-    policy::set_text(policy);
+    first_hit::set_text_policy(policy);
     if policy != TextPolicy::Open {
         sites::close_held();
     }

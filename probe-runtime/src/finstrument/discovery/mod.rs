@@ -1,55 +1,38 @@
-//! Discovers functions: hooks ▶ table ▶ discoveries ▶ pending ▶ provider. The [module above](super)
+//! Discovers functions: hooks ▶ table ▶ call sites ▶ pending ▶ provider. The [module above](super)
 //! describes the states of a call, and their costs.
-//!
-//! A file names only files of the rows above its own, or earlier ones of its row. A chunk and its
-//! discoveries name each other.
 //!
 //! | files | part |
 //! |---|---|
-//! | `call`, `call_patch`, `read_call`, `jumps` | the bytes of calls and jumps, and their replacements |
-//! | `symbols`, `separate`, `extents`, `loaded` | loaded objects, and the symbols in their files, or in separate ones |
-//! | `counters`, `policy`, `tokens`, `fast` | numbers; how text is written; proofs of locks; the cache of calls |
-//! | `discovery`, `chunk` | one call site, and the memory of many |
-//! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
-//! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
-//! | `publish` | puts calls into the table |
+//! | `call`, `jumps` | decode calls and jumps: bytes in, instructions out |
+//! | `object_files` | symbols, extents of functions, and separate files of debug information |
+//! | `call_site`, `chunk` | one call site, and the memory of many |
+//! | `table` | finds a call site by its return address; publishes and reclaims call sites |
+//! | `fast`, `counters`, `callback` | cache of calls; counters; the program's callback |
+//! | `call_patch`, `tail_jumps`, `first_hit`, `shared` | change a call's bytes |
 //! | `redirection` | calls that are bound to other hooks |
-//! | `reconcile`, `naming`, `ahead`, `deferred_patch`, `provider` | an operation's steps, for the registry |
+//! | `ahead`, `naming`, `reconcile`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
 
 mod ahead;
-mod batch;
 mod call;
 mod call_patch;
 mod call_site;
 mod callback;
 mod chunk;
-mod counted;
 mod counters;
-mod deferred_patch;
-mod extents;
 mod fast;
 mod first_hit;
-mod garbage;
 mod hooks;
 mod interface;
 mod jumps;
-mod loaded;
 mod naming;
-mod pending;
-mod policy;
+mod object_files;
 mod provider;
-mod publish;
-mod read_call;
 mod reconcile;
 mod redirection;
-mod separate;
 mod shared;
-mod split_calls;
-mod symbols;
 mod table;
 mod tail_jumps;
-mod tokens;
 
 use super::reason;
 pub use interface::{

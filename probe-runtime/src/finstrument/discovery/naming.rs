@@ -15,14 +15,10 @@ use std::path::{Path, PathBuf};
 use addr2line::{Loader, Location};
 
 use super::call_site::{Discovery, TailJumps};
-use super::extents::Extents;
 use super::jumps::Fragment;
-use super::loaded::{KnownObject, Loaded};
-use super::pending::PendingDiscoveries;
-use super::reconcile::is_there;
-use super::separate;
-use super::symbols::{Twins, plain};
-use super::tokens::ControlLocked;
+use super::object_files::{self, Extents, Twins, plain};
+use super::provider::{ControlLocked, PendingDiscoveries};
+use super::reconcile::{KnownObject, Loaded, is_there};
 use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
 use probe_lang::error::floor_char_boundary;
@@ -155,7 +151,7 @@ impl File {
     fn of(object: &Object) -> Self {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
         let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-        let separate = separate::of(&path, &shown);
+        let separate = object_files::separate_file(&path, &shown);
         Self {
             path,
             separate,

@@ -1,22 +1,32 @@
-//! Splits discoveries into live and unloaded ones, for the lists of the control.
+//! Compares discoveries with the loaded objects. Splits them into live and unloaded ones, for the
+//! lists of the control, and patches deferred calls, for which an operation may do what a hook may
+//! not.
+//!
+//! A look-up finds the object of an address in text, and a hash tells it from
+//! objects that were loaded at the same place before.
+//!
+//! Life: an operation that looks at discoveries lists the objects, and lists them again after an
+//! object has come or gone.
 
 // Safety: relies on `Frozen`: text that is in a loaded object's segments stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::ptr;
 
-use super::call_site::Discovery;
+use super::call::{Call, call_of};
+use super::call_site::{Discovery, State};
 use super::chunk::{self, ChunkPlace};
-use super::garbage::Unloaded;
-use super::loaded::{KnownObject, Loaded};
-use super::pending::{self, PendingDiscoveries};
-use super::read_call::call_of;
-use super::table::published;
-use super::tokens::{ControlLocked, Exclusive};
-use super::{split_calls, table, tail_jumps};
-use crate::engine::os::objects::Frozen;
+use super::provider::{self, ControlLocked, Exclusive, PendingDiscoveries};
+use super::reason::Reason;
+use super::table::{self, Unloaded, published};
+use super::{call_patch, first_hit, shared, tail_jumps};
+use crate::engine::os::objects::{Frozen, Generation, Object};
 use crate::engine::registry::provider::{CallSite, Findings};
-use crate::engine::sites::{Instruction, NotNow, SITE_LEN};
+use crate::engine::sites::word::WordOptions;
+use crate::engine::sites::{Instruction, NotNow, PatchError, SITE_LEN, TextPolicy};
 
 /// Looks at all discoveries.
 pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {
@@ -57,7 +67,7 @@ fn reconcile_each(
                 living.push(discovery);
             }
             // The next operation names it.
-            Some(_) => pending::note(discovery),
+            Some(_) => provider::note(discovery),
             None => gone.extend(unload(exclusive.locked(), discovery)),
         }
     }
@@ -80,7 +90,7 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         // SAFETY: in a loaded object's text, which stays mapped: `frozen` says so.
-        return !matches!(unsafe { split_calls::is_settled(discovery, switch) }, Err(NotNow::Changed));
+        return !matches!(unsafe { call_patch::is_settled(discovery, switch) }, Err(NotNow::Changed));
     }
     if !discovery.is_site() {
         return is_call_there(frozen, discovery);
@@ -113,4 +123,205 @@ fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unlo
     let entry = table::find(discovery.key())?;
     discovery.look_up_again();
     entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))
+}
+
+/// Patches the pending call sites; queues those that fail again.
+pub(super) fn patch_deferred(
+    exclusive: Exclusive<'_>,
+    pending: &mut PendingDiscoveries,
+    loaded: &mut Loaded,
+) {
+    let deferred: Vec<_> = pending.discoveries.iter().copied().filter(|it| waits(it)).collect();
+    let shared: Vec<_> = pending.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
+    if deferred.is_empty() && shared.is_empty() {
+        return;
+    }
+    loaded.renew(exclusive.frozen());
+    for discovery in shared {
+        let is_there =
+            loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen(), discovery, known));
+        // It may be in the lists of sites, so these are made anew.
+        pending.is_all |= is_there && shared::unpatch(exclusive, discovery);
+    }
+    if first_hit::may_write() {
+        let calls = deferred.iter().copied().filter(|it| it.state() == State::Waiting);
+        let calls = calls
+            .filter(|it| loaded.at(it.text()).is_some_and(|known| is_there(exclusive.frozen(), it, known)));
+        first_hit::patch_all(exclusive, calls.filter_map(|it| Some((it, it.call()?))));
+    }
+    let mut has_trap = true;
+    for discovery in deferred.iter().filter(|it| waits(it)) {
+        has_trap = patch_or_switch(exclusive, discovery, loaded, has_trap);
+    }
+    { deferred }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(provider::note);
+}
+
+fn waits(discovery: &Discovery) -> bool {
+    match discovery.state() {
+        // Memory may have been short for a moment.
+        State::Waiting | State::Unpatched(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
+        State::Unpatched(Reason::Protected { .. }) => first_hit::text_policy() == TextPolicy::Alias,
+        State::Unpatched(Reason::SplitCall) => first_hit::text_policy() != TextPolicy::Alias,
+        // It was loaded anew, or a hook could not patch it.
+        State::Patched => discovery.is_switched() && (first_hit::may_write() || discovery.has_tail_jumps()),
+        State::Unpatched(_) => false,
+    }
+}
+
+/// Patches or switches a discovery, as its state asks for. Returns whether traps can be handled, as
+/// far as is known.
+fn patch_or_switch(
+    exclusive: Exclusive<'_>,
+    discovery: &'static Discovery,
+    loaded: &Loaded,
+    has_trap: bool,
+) -> bool {
+    let Some(known) =
+        loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known))
+    else {
+        return has_trap;
+    };
+    if discovery.has_tail_jumps() {
+        if discovery.is_switched() {
+            // Jumps that can't be written go on to the hook, which knows whether a consumer
+            // listens.
+            let _ = tail_jumps::settle(exclusive, discovery);
+        } else {
+            tail_jumps::begin(exclusive, discovery, &known.object);
+        }
+        return has_trap;
+    }
+    if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
+        // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
+        // others.
+        let _ = call_patch::settle(exclusive, discovery, switch);
+        return has_trap;
+    }
+    // SAFETY: in a loaded object's text, which stays mapped: `exclusive` says so.
+    let call = discovery.returns().and_then(|returns| unsafe { call_of(returns, discovery.hook_address()) });
+    call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
+}
+
+/// Patches a call. Returns whether traps can be handled, as far as is known.
+fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
+    let is_alias = first_hit::text_policy() == TextPolicy::Alias;
+    if let Some(switch) = discovery.switch() {
+        let result = if is_alias { Ok(()) } else { call_patch::begin_deferred(exclusive, discovery, switch) };
+        match result {
+            Ok(()) if is_alias => discovery.keep(Reason::SplitCall),
+            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+            // Other code holds it: try again the next time.
+            Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
+        }
+        return has_trap;
+    }
+    if is_alias && !has_trap {
+        // Asking again for each call would take too long.
+        discovery.keep(Reason::NoTrap);
+        return false;
+    }
+    let Some(active) = discovery.active() else { return has_trap };
+    let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
+    let (at, expected, value) = call.rewritten(wanted);
+    let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+    // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
+    // replacement as well.
+    match unsafe { WordOptions::new().text_policy(text).replace(at, expected, value) } {
+        Ok(_) => provider::note_patched(discovery),
+        Err(PatchError::Signal { .. }) => {
+            discovery.keep(Reason::NoTrap);
+            return false;
+        }
+        Err(PatchError::Text { error, .. }) => {
+            let errno = error.errno().unwrap_or(libc::EFAULT);
+            discovery.keep(Reason::Protected { errno });
+        }
+        Err(PatchError::Alias { error, .. }) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
+            discovery.keep(Reason::Protected { errno });
+        }
+        // A hook was faster, or other code holds it: try again the next time.
+        Err(_) => {}
+    }
+    has_trap
+}
+
+/// All loaded objects.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// `None` before the first list.
+    generation: Option<Generation>,
+    objects: Vec<KnownObject>,
+    /// The segments of text, ascending, each with the index of its object.
+    texts: Vec<(Range<usize>, usize)>,
+}
+
+/// An object, with a hash that tells it from others in its place.
+pub(super) struct KnownObject {
+    pub(super) object: Object,
+    pub(super) hash: u64,
+}
+
+impl Loaded {
+    /// Lists the objects again, if some came or went.
+    pub(super) fn renew(&mut self, frozen: &Frozen) {
+        let generation = Some(frozen.generation());
+        if self.generation == generation {
+            return;
+        }
+        *self = Self::new(frozen.every());
+        self.generation = generation;
+    }
+
+    fn new(objects: Vec<Object>) -> Self {
+        let objects = objects.into_iter().map(|object| KnownObject { hash: hash(&object), object });
+        let objects: Vec<_> = objects.collect();
+        let mut texts = Vec::new();
+        for (number, known) in objects.iter().enumerate() {
+            let segments = known.object.segments.iter().filter(|segment| segment.is_text);
+            texts.extend(segments.map(|segment| (segment.range.clone(), number)));
+        }
+        texts.sort_unstable_by_key(|(range, _)| range.start);
+        Self { generation: None, objects, texts }
+    }
+
+    /// Returns the object whose text holds an address.
+    pub(super) fn at(&self, addr: usize) -> Option<&KnownObject> {
+        let after = self.texts.partition_point(|(range, _)| range.start <= addr);
+        let (range, number) = self.texts.get(after.checked_sub(1)?)?;
+        range.contains(&addr).then(|| &self.objects[*number])
+    }
+
+    pub(super) fn all(&self) -> &[KnownObject] {
+        &self.objects
+    }
+}
+
+fn hash(object: &Object) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&object.name, object.base).hash(&mut hasher);
+    object.segments.iter().for_each(|segment| (&segment.range, segment.is_text).hash(&mut hasher));
+    // 0 is no object's.
+    hasher.finish().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::os::objects::Segment;
+
+    #[test]
+    fn an_address_is_found_in_text_only() {
+        let object = |name: &str, start: usize| {
+            let segment = Segment::of;
+            let segments = vec![segment(start..start + 16, false), segment(start + 16..start + 32, true)];
+            Object { name: name.to_owned(), base: start, segments, notes: Vec::new(), is_main: false }
+        };
+        let loaded = Loaded::new(vec![object("high", 4096), object("low", 64)]);
+        let at = |addr| loaded.at(addr).map(|known| known.object.name.as_str());
+        let found = [0, 64, 79, 80, 95, 96, 4111, 4112, 4127, 4128].map(at);
+        let (low, high) = (Some("low"), Some("high"));
+        assert_eq!(found, [None, None, None, low, low, None, None, high, high, None]);
+        assert_ne!(loaded.all()[0].hash, loaded.all()[1].hash);
+    }
 }

@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering;
 use super::call::Call;
 use super::call_site::{Discovery, State};
 use super::chunk::ChunkPlace;
+use super::first_hit;
+use super::provider::{self, Exclusive};
 use super::reason::Reason;
 use super::table::published;
-use super::tokens::Exclusive;
-use super::{pending, policy};
 use crate::engine::dispatch::ReadGuard;
 use crate::engine::registry::provider::CallSite;
 use crate::engine::sites::word::WordOptions;
@@ -36,7 +36,7 @@ use probe_core::abi::Definition;
 pub(super) fn note(owner: &'static Discovery) {
     if owner.become_shared() {
         owner.keep(Reason::Shared);
-        pending::note(owner);
+        provider::note(owner);
     }
 }
 
@@ -83,7 +83,8 @@ pub(super) fn is_site(discovery: &Discovery) -> bool {
 /// Makes a site of a loaded object the call again that it was. Returns whether it is one now.
 pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
-    let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+    let text =
+        if first_hit::text_policy() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     let is_call = [active, Instruction::NOP5].into_iter().any(|now| {
         let (at, original, value) = Call::rewritten(call, now);
         // SAFETY: a site of the hook's, in a loaded object's text, and the call that it was.

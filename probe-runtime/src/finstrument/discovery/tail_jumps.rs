@@ -16,22 +16,23 @@
 //! The argument of a jump must be certain. A jump of another function, inlined here, would
 //! otherwise be silenced together with this one's.
 
-// Safety: relies on `Frozen`: text and pointers in a loaded object's segments stay mapped.
+// Safety: relies on `Frozen`: text and pointers in a loaded object's segments stay mapped. Also
+// relies on `tail_jumps` being changed and freed by the holder of the control lock, or when no
+// thread knows the discovery.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::call::LOOKED_AT;
-use super::call_patch::CallPatch;
-use super::call_site::{Discovery, TailJumps};
-use super::extents::Extents;
+use super::call::{LOOKED_AT, leads_to};
+use super::call_patch::{self, CallPatch};
+use super::call_site::{Discovery, State, TailJumps};
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
-use super::read_call::leads_to;
+use super::object_files::Extents;
+use super::provider::{self, ControlLocked, Exclusive};
 use super::reason::Reason;
 use super::table::{self, CallEntry};
-use super::tokens::Exclusive;
-use super::{counters, pending, policy, split_calls};
+use super::{counters, first_hit};
 use crate::engine::os::mem::Alias;
 use crate::engine::os::objects::{Frozen, Object};
 use crate::engine::sites::{NotNow, read_word};
@@ -124,10 +125,10 @@ pub(super) struct Settled {
 /// Makes all of a function's jumps agree with `wanted`.
 pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
-    let alias = if policy::may_write() { None } else { Some(Alias::open()) };
+    let alias = if first_hit::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
-            None => split_calls::settle(exclusive, discovery, *switch),
+            None => call_patch::settle(exclusive, discovery, *switch),
             Some(Ok(alias)) => settle_through(alias, discovery, *switch),
             Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
         };
@@ -149,7 +150,7 @@ pub(super) fn settle_through(
     switch: CallPatch,
 ) -> Result<bool, NotNow> {
     // SAFETY: the caller keeps the jump's object loaded.
-    if unsafe { split_calls::is_settled(discovery, switch) }? {
+    if unsafe { call_patch::is_settled(discovery, switch) }? {
         return Ok(false);
     }
     let (at, byte) = switch.first_byte(discovery.is_active());
@@ -171,6 +172,45 @@ pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object
 pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {
-        pending::note(discovery);
+        provider::note(discovery);
+    }
+}
+
+impl Discovery {
+    /// Returns whether its call is not known and no operation has examined its function's code yet.
+    pub(super) fn may_have_tail_jumps(&self) -> bool {
+        self.returns().is_none() && self.state() == State::Unpatched(Reason::NotACall)
+    }
+
+    /// Gives it the jumps of its function. The next operation makes them sites.
+    pub(super) fn set_tail_jumps(&self, _locked: &ControlLocked, tail_jumps: TailJumps) {
+        self.drop_tail_jumps();
+        self.tail_jumps.store(Box::into_raw(Box::new(tail_jumps)), Ordering::Release);
+        self.wait_again();
+    }
+
+    /// Returns its jumps.
+    fn tail_jumps(&self) -> Option<&TailJumps> {
+        // SAFETY: from `set_tail_jumps`. That and `tail_jumps::begin`, which change and free them,
+        // take the proof of the control lock, under which they are read. Otherwise they are freed
+        // when no thread knows the discovery.
+        unsafe { self.tail_jumps.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Returns the switches of its jumps.
+    pub(super) fn tail_switches(&self) -> &[CallPatch] {
+        if let Some(TailJumps::Switched(switches)) = self.tail_jumps() { switches } else { &[] }
+    }
+
+    pub(super) fn has_tail_jumps(&self) -> bool {
+        !self.tail_jumps.load(Ordering::Relaxed).is_null()
+    }
+
+    pub(super) fn drop_tail_jumps(&self) {
+        let tail_jumps = self.tail_jumps.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !tail_jumps.is_null() {
+            // SAFETY: from `set_tail_jumps`, taken out once.
+            drop(unsafe { Box::from_raw(tail_jumps) });
+        }
     }
 }
