@@ -6,8 +6,8 @@
 //! ```
 //! Inlined functions with like ends may share a call, and of some calls not all functions can be
 //! told. Such a call is published for each function that it may be made for, as far as another call
-//! of the object is surely made for that function. It stays a real call ([`shared`]). A call that
-//! has no such function is left to its first hit.
+//! of the object is surely made for that function. It stays a real call ([`shared_calls`]). A call
+//! that has no such function is left to its first hit.
 //!
 //! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
 //! once each. Words that the dynamic linker would bind here at their first use are bound. An object
@@ -22,16 +22,16 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::call::{Target, call_of};
+use super::call::{Target, read_call};
 use super::call_site::Hit;
-use super::jumps::{Fragment, HookUse, RegisterValue, uses};
+use super::jumps::{Fragment, HookUse, RegisterValue, hook_uses};
 use super::naming::Names;
 use super::provider::ControlLocked;
-use super::reconcile::{KnownObject, Loaded, is_there};
+use super::reconcile::{KnownObject, LoadedObjects, is_present};
 use super::redirection::{self, Redirection};
 use super::table::{self, CallEntry, FoundBy, publish};
-use super::tail_jumps::{holds, is_loaded};
-use super::{chunk, shared};
+use super::tail_jumps::{matches_loaded, segment_holds};
+use super::{chunk, shared_calls};
 use crate::engine::clock::counter;
 use crate::engine::control::Looking;
 use crate::engine::dispatch::{ReadGuard, is_outside};
@@ -73,38 +73,38 @@ static TEXTS: [Text; 256] =
     [const { Text { start: AtomicUsize::new(0), end: AtomicUsize::new(0), look: AtomicUsize::new(0) } }; 256];
 
 /// The number of looks when a thread last waited for one in vain.
-static GIVEN_UP: AtomicUsize = AtomicUsize::new(usize::MAX);
+static GAVE_UP_AT_LOOK: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// The longest time that a thread waits for a look to begin, in ticks of the processor's counter:
 /// half a second at 4 GHz, a second at 2. A look is due every 300 ms.
-const LIMIT: u64 = 2_000_000_000;
+const MAX_TICKS_WITHOUT_LOOK: u64 = 2_000_000_000;
 /// The same for all of the wait: a look that goes on waits for no lock but the heap's.
-const LONGEST: u64 = 10 * LIMIT;
+const MAX_TICKS_OF_WAIT: u64 = 10 * MAX_TICKS_WITHOUT_LOOK;
 
 /// The number of looks that are at work.
-static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+static RUNNING_LOOKS: AtomicUsize = AtomicUsize::new(0);
 /// The number of looks that have ended, also of those that have found nothing.
-static PASSES: AtomicUsize = AtomicUsize::new(0);
+static ENDED_LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A look at work, until it is dropped.
-struct AtWork(());
+struct RunningLook(());
 
-impl AtWork {
+impl RunningLook {
     fn begin() -> Self {
-        AT_WORK.fetch_add(1, Ordering::SeqCst);
+        RUNNING_LOOKS.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RunningLook {
     fn drop(&mut self) {
-        AT_WORK.fetch_sub(1, Ordering::SeqCst);
+        RUNNING_LOOKS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Tells hooks this text. One that they know stays in its place, since they read the places
 /// meanwhile; they find an empty range in a place that changes.
-fn tell(mut texts: Vec<(Range<usize>, usize)>) {
+fn publish_texts(mut texts: Vec<(Range<usize>, usize)>) {
     let range = |place: &Text| place.start.load(Ordering::Relaxed)..place.end.load(Ordering::Relaxed);
     let used = || TEXTS.iter().take_while(|it| it.end.load(Ordering::Relaxed) != 0);
     for place in used() {
@@ -147,22 +147,24 @@ pub(super) fn await_look(returns: usize, function: usize) {
     // address.
     let look = || look_at(returns).or_else(|| look_at(function));
     let is_known = || look().is_some_and(has_ended);
-    if is_known() || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
+    if is_known() || !is_outside() || !Looking::is_any() || GAVE_UP_AT_LOOK.load(Ordering::Relaxed) == looks()
+    {
         return;
     }
     // The system's clock may take a system call. Ticks of any length bound the wait.
-    let (passes, begun) = (PASSES.load(Ordering::SeqCst), counter());
+    let (ended_looks, begun) = (ENDED_LOOKS.load(Ordering::SeqCst), counter());
     let mut idle = begun;
     while !is_known() {
         let (now, is_found) = (counter(), look().is_some());
-        if is_found || AT_WORK.load(Ordering::SeqCst) != 0 {
+        if is_found || RUNNING_LOOKS.load(Ordering::SeqCst) != 0 {
             idle = now;
         }
         // The first of two that end may have begun before.
-        let is_missed = !is_found && PASSES.load(Ordering::SeqCst) >= passes + 2;
-        let is_late = now.saturating_sub(idle) > LIMIT || now.saturating_sub(begun) > LONGEST;
+        let is_missed = !is_found && ENDED_LOOKS.load(Ordering::SeqCst) >= ended_looks + 2;
+        let is_late = now.saturating_sub(idle) > MAX_TICKS_WITHOUT_LOOK
+            || now.saturating_sub(begun) > MAX_TICKS_OF_WAIT;
         if is_missed || is_late || !Looking::is_any() {
-            return GIVEN_UP.store(looks(), Ordering::Relaxed);
+            return GAVE_UP_AT_LOOK.store(looks(), Ordering::Relaxed);
         }
         std::hint::spin_loop();
     }
@@ -179,12 +181,12 @@ pub(super) struct Ahead {
     generation: Option<Generation>,
     last: Generation,
     /// The objects' hashes.
-    seen: HashMap<u64, Seen>,
+    seen: HashMap<u64, SeenObject>,
 }
 
 /// An object that was looked at.
 #[derive(Default)]
-struct Seen {
+struct SeenObject {
     /// The key of a call that was found there.
     key: Option<usize>,
     /// Its text, once it needs no further look.
@@ -193,23 +195,23 @@ struct Seen {
 }
 
 /// An object with calls of the hooks.
-struct Calling {
+struct CallingObject {
     hash: u64,
-    leads: Leads,
+    hook_targets: HookTargets,
     /// Addresses in the text that refer to the hooks, ascending.
     references: Vec<usize>,
 }
 
 /// The ways to the hooks in an object.
 #[derive(Clone, Default, Debug)]
-struct Leads {
+struct HookTargets {
     /// Words that have a hook's address.
     words: Vec<(usize, Kind)>,
     /// Entries of linkage tables, and the hooks themselves.
     code: Vec<(usize, Kind)>,
 }
 
-impl Leads {
+impl HookTargets {
     fn hook(&self, target: Target) -> Option<Kind> {
         let (all, there) = match target {
             Target::Direct(there) => (&self.code, there),
@@ -247,15 +249,20 @@ fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
     let mut found = Vec::new();
     for four in targets.chunks(4) {
         // Modulo 2³², so that each place takes an addition and four comparisons.
-        let wanted = |at: usize| four.get(at).unwrap_or(&four[0]).wrapping_sub(base).wrapping_sub(4) as u32;
-        let wanted = [wanted(0), wanted(1), wanted(2), wanted(3)];
+        let distance_to =
+            |at: usize| four.get(at).unwrap_or(&four[0]).wrapping_sub(base).wrapping_sub(4) as u32;
+        let distances = [distance_to(0), distance_to(1), distance_to(2), distance_to(3)];
         let (mut distance, mut end) = (0_u32, 0);
         while end < code.len() {
             distance = distance >> 8 | u32::from(code[end]) << 24;
             end += 1;
             if end >= 4 {
                 let there = (u64::from(distance) + (end - 4) as u64) as u32;
-                if there == wanted[0] || there == wanted[1] || there == wanted[2] || there == wanted[3] {
+                if there == distances[0]
+                    || there == distances[1]
+                    || there == distances[2]
+                    || there == distances[3]
+                {
                     found.push(base + end - 4);
                 }
             }
@@ -270,7 +277,7 @@ impl Ahead {
     pub(super) fn look(
         &mut self,
         _locked: &ControlLocked,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedObjects,
         names: &mut Names,
         redirection: &mut Redirection,
     ) -> bool {
@@ -279,24 +286,24 @@ impl Ahead {
         }
         let last = self.last;
         let calling = freeze(|frozen| {
-            let _at_work = AtWork::begin();
+            let _running = RunningLook::begin();
             self.calling(frozen, loaded, redirection)
         });
         let mut has_found = false;
         let has_come = !calling.is_empty();
         let look = if has_come { begin_look() } else { 0 };
-        for Calling { hash, leads, references } in calling {
-            let at_work = AtWork::begin();
+        for CallingObject { hash, hook_targets, references } in calling {
+            let running = RunningLook::begin();
             let known = loaded.all().iter().find(|known| known.hash == hash);
             let functions = known.map(|known| names.around(known, &references)).unwrap_or_default();
             let decoded = functions.into_iter().map(|fragments| {
-                let uses = uses(&fragments, |target| leads.hook(target));
+                let uses = hook_uses(&fragments, |target| hook_targets.hook(target));
                 (fragments, uses)
             });
             let decoded: Vec<_> = decoded.filter(|(_, uses)| !uses.is_empty()).collect();
-            drop(at_work);
+            drop(running);
             has_found |= freeze(|frozen| {
-                let _at_work = AtWork::begin();
+                let _running = RunningLook::begin();
                 loaded.renew(frozen);
                 let known = loaded.all().iter().find(|known| known.hash == hash);
                 known.is_some_and(|known| self.publish(frozen, known, &decoded))
@@ -309,28 +316,30 @@ impl Ahead {
             }
         }
         if has_come {
-            chunk::keep_room();
-            table::keep_room();
+            chunk::reserve();
+            table::reserve();
         }
         if has_come || self.last != last {
-            self.tell();
+            self.publish_texts();
         }
-        PASSES.fetch_add(1, Ordering::SeqCst);
+        ENDED_LOOKS.fetch_add(1, Ordering::SeqCst);
         has_found
     }
 
     /// Tells hooks the text that was looked at.
-    fn tell(&self) {
-        tell(self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text.clone(), it.look))).collect());
+    fn publish_texts(&self) {
+        publish_texts(
+            self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text.clone(), it.look))).collect(),
+        );
     }
 
     /// Returns the objects that were not looked at yet, and that call the hooks.
     fn calling(
         &mut self,
         frozen: &Frozen,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedObjects,
         redirection: &mut Redirection,
-    ) -> Vec<Calling> {
+    ) -> Vec<CallingObject> {
         let generation = frozen.generation();
         if self.generation == Some(generation) {
             return Vec::new();
@@ -342,37 +351,38 @@ impl Ahead {
         }
         (self.generation, self.last) = (Some(generation), generation);
         let is_text = |addr| loaded.at(addr).is_some();
-        let (words, unsettled) = redirection::leading(frozen, is_text);
+        let (words, unbound) = redirection::words_to_hooks(frozen, is_text);
         let mut calling = Vec::new();
         for KnownObject { object, hash } in loaded.all() {
             if self.seen.contains_key(hash) {
                 continue;
             }
-            if unsettled.iter().any(|word| object.holds(*word)) {
+            if unbound.iter().any(|word| object.holds(*word)) {
                 // The dynamic linker has yet to fill it.
                 self.generation = None;
                 continue;
             }
-            self.seen.insert(*hash, Seen::default());
+            self.seen.insert(*hash, SeenObject::default());
             let own = words.iter().copied().filter(|(word, _)| object.holds(*word));
             let hooks = KINDS.map(|kind| (hook(kind), kind)).into_iter();
             // Code that is linked with this crate calls it directly. A library with a copy of this
             // crate has no such code, or none that runs before it is loaded.
             let hooks = hooks.filter(|(hook, _)| object.is_main && object.holds(*hook));
-            let mut leads = Leads { words: own.collect(), code: hooks.collect() };
+            let mut hook_targets = HookTargets { words: own.collect(), code: hooks.collect() };
             let texts = object.segments.iter().filter(|segment| segment.is_text).map(|it| it.range.clone());
-            if leads.words.is_empty() && leads.code.is_empty() {
+            if hook_targets.words.is_empty() && hook_targets.code.is_empty() {
                 // Nobody waits for another look at it: it may have looked the hooks up by itself.
-                self.seen.insert(*hash, Seen { texts: texts.collect(), ..Seen::default() });
+                self.seen.insert(*hash, SeenObject { texts: texts.collect(), ..SeenObject::default() });
                 continue;
             }
             let texts: Vec<_> = texts.collect();
-            if !leads.words.is_empty() {
+            if !hook_targets.words.is_empty() {
                 for text in &texts {
-                    each_part(frozen, text, |code, base| leads.add_entries(code, base));
+                    each_part(frozen, text, |code, base| hook_targets.add_entries(code, base));
                 }
             }
-            let targets: Vec<_> = leads.words.iter().chain(&leads.code).map(|(addr, _)| *addr).collect();
+            let targets: Vec<_> =
+                hook_targets.words.iter().chain(&hook_targets.code).map(|(addr, _)| *addr).collect();
             let mut references = Vec::new();
             for text in &texts {
                 each_part(frozen, text, |code, base| {
@@ -381,17 +391,17 @@ impl Ahead {
             }
             references.sort_unstable();
             references.dedup();
-            calling.push(Calling { hash: *hash, leads, references });
+            calling.push(CallingObject { hash: *hash, hook_targets, references });
         }
         calling
     }
 
     /// Forgets objects that are gone, or that may have been loaded anew.
-    fn forget_unloaded(&mut self, frozen: &Frozen, loaded: &Loaded) {
-        self.seen.retain(|hash, Seen { key, .. }| {
+    fn forget_unloaded(&mut self, frozen: &Frozen, loaded: &LoadedObjects) {
+        self.seen.retain(|hash, SeenObject { key, .. }| {
             let Some(known) = loaded.all().iter().find(|known| known.hash == *hash) else { return false };
             let found = key.and_then(table::find).and_then(CallEntry::discovery);
-            known.object.is_main || found.is_some_and(|found| is_there(frozen, found, known))
+            known.object.is_main || found.is_some_and(|found| is_present(frozen, found, known))
         });
     }
 
@@ -407,17 +417,18 @@ impl Ahead {
         let object = &known.object;
         let mut has_found = false;
         // The file may be another one by now.
-        let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| is_loaded(it, object, &[]));
+        let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| matches_loaded(it, object, &[]));
         let decoded = decoded.iter().filter(|(fragments, _)| is_loaded(fragments));
-        let decoded: Vec<Vec<_>> =
-            decoded.map(|(_, uses)| uses.iter().map(|it| (it, told(object, it))).collect()).collect();
-        let places: HashMap<_, _> = decoded.iter().flat_map(|uses| sure(uses)).collect();
+        let decoded: Vec<Vec<_>> = decoded
+            .map(|(_, uses)| uses.iter().map(|it| (it, functions_told(object, it))).collect())
+            .collect();
+        let places: HashMap<_, _> = decoded.iter().flat_map(|uses| certain(uses)).collect();
         for uses in decoded {
-            let nearer: HashMap<_, _> = sure(&uses).collect();
+            let nearer: HashMap<_, _> = certain(&uses).collect();
             for (HookUse { kind, returns, at, .. }, mut functions) in uses {
                 let hook = hook(*kind);
                 // SAFETY: in the text of a loaded object, which the comparison has found there.
-                let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
+                let call = returns.and_then(|returns| unsafe { read_call(returns, hook) });
                 functions.retain(|it| places.contains_key(it));
                 for (number, function) in functions.iter().enumerate() {
                     let hit = Hit { function: *function, kind: *kind };
@@ -432,7 +443,7 @@ impl Ahead {
                     if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
                         seen.key.get_or_insert(call.returns());
                         if functions.len() > 1 {
-                            shared::note(discovery);
+                            shared_calls::mark_shared(discovery);
                         }
                     }
                 }
@@ -443,39 +454,41 @@ impl Ahead {
 }
 
 /// Returns the functions that a hook may be told.
-fn told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<usize> {
+fn functions_told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<usize> {
     let function = |it: &RegisterValue| match *it {
         RegisterValue::Address(function) => Some(function),
-        RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => None,
+        RegisterValue::Pointer(at) if !segment_holds(object, at, size_of::<usize>(), false) => None,
         // SAFETY: in a segment of a loaded object.
         RegisterValue::Pointer(at) => Some(unsafe { ptr::read_unaligned(at as *const usize) }),
     };
-    let mut told: Vec<_> = functions.iter().filter_map(function).collect();
-    told.sort_unstable();
-    told.dedup();
-    told
+    let mut functions_told: Vec<_> = functions.iter().filter_map(function).collect();
+    functions_told.sort_unstable();
+    functions_told.dedup();
+    functions_told
 }
 
 /// Returns the functions that tell a hook of themselves for sure, and where.
-fn sure(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)> {
-    uses.iter().filter(|(_, told)| told.len() == 1).map(|(it, told)| (told[0], it.at))
+fn certain(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)> {
+    uses.iter()
+        .filter(|(_, functions_told)| functions_told.len() == 1)
+        .map(|(it, functions_told)| (functions_told[0], it.at))
 }
 
 /// Calls `each` with copies of the parts of a loaded object's text, and their addresses. Parts
 /// overlap by more than an instruction, or an entry of a linkage table.
 fn each_part(_frozen: &Frozen, range: &Range<usize>, mut each: impl FnMut(&[u8], usize)) {
-    const LEN: usize = 1 << 16;
-    const OVERLAP: usize = 32;
-    const WORD: usize = 1024;
-    let mut part = Vec::with_capacity(LEN);
-    for start in range.clone().step_by(LEN - OVERLAP) {
-        let end = (start + LEN).min(range.end);
+    const PART_LEN: usize = 1 << 16;
+    const OVERLAP_LEN: usize = 32;
+    const COPY_LEN: usize = 1024;
+    let mut part = Vec::with_capacity(PART_LEN);
+    for start in range.clone().step_by(PART_LEN - OVERLAP_LEN) {
+        let end = (start + PART_LEN).min(range.end);
         part.clear();
         let mut at = start;
-        while at + WORD <= end {
+        while at + COPY_LEN <= end {
             // SAFETY: in a segment that stays mapped: `_frozen` says so.
-            part.extend_from_slice(&unsafe { ptr::read_volatile(at as *const [u8; WORD]) });
-            at += WORD;
+            part.extend_from_slice(&unsafe { ptr::read_volatile(at as *const [u8; COPY_LEN]) });
+            at += COPY_LEN;
         }
         // SAFETY: the same.
         part.extend((at..end).map(|at| unsafe { ptr::read_volatile(at as *const u8) }));
@@ -489,8 +502,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// The words of the hooks' addresses, and code in a linkage table that jumps through the first.
-    fn leads() -> Leads {
-        Leads { words: vec![(0x4000, Kind::Entry), (0x4008, Kind::Exit)], code: Vec::new() }
+    fn hook_targets() -> HookTargets {
+        HookTargets { words: vec![(0x4000, Kind::Entry), (0x4008, Kind::Exit)], code: Vec::new() }
     }
 
     #[test]
@@ -498,7 +511,7 @@ mod tests {
         let at = |number: usize| 0x100 * number..0x100 * number + 0x80;
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            tell(vec![(at(7), 70)]);
+            publish_texts(vec![(at(7), 70)]);
             let reader = scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     assert_eq!((look_at(0x700), look_at(0x77f), look_at(0x780)), (Some(70), Some(70), None));
@@ -506,14 +519,14 @@ mod tests {
             });
             for round in 0..2_000 {
                 let others = (10..10 + round % 5).map(|it| (at(it + round % 3), it));
-                tell(others.chain([(at(7), 70)]).collect());
+                publish_texts(others.chain([(at(7), 70)]).collect());
             }
             is_over.store(true, Ordering::Relaxed);
             reader.join().unwrap();
         });
-        tell(vec![(at(1), 5), (at(7), 71)]);
+        publish_texts(vec![(at(1), 5), (at(7), 71)]);
         assert_eq!([0x100, 0x700, 0xa00].map(look_at), [Some(5), Some(71), None]);
-        tell(Vec::new());
+        publish_texts(Vec::new());
         assert_eq!([0x100, 0x700].map(look_at), [None; 2]);
     }
 
@@ -524,15 +537,15 @@ mod tests {
         code[..6].copy_from_slice(&[0xff, 0x25, 0xfa, 0x2f, 0, 0]);
         code[0x10..0x1b].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xed, 0x2f, 0, 0]);
         code[0x20..0x26].copy_from_slice(&[0xff, 0x25, 0xea, 0x2f, 0, 0]);
-        let mut leads = leads();
-        leads.add_entries(&code, 0x1000);
-        let there = |addr| leads.hook(Target::Direct(addr));
+        let mut hook_targets = hook_targets();
+        hook_targets.add_entries(&code, 0x1000);
+        let there = |addr| hook_targets.hook(Target::Direct(addr));
         assert_eq!((there(0x1000), there(0x1010)), (Some(Kind::Entry), Some(Kind::Exit)));
         // Behind its `endbr64` and its prefix, too.
         assert_eq!((there(0x1014), there(0x1015)), (Some(Kind::Exit), Some(Kind::Exit)));
         assert_eq!((there(0x1020), there(0x1001)), (None, None));
-        assert_eq!(leads.hook(Target::Through(0x4008)), Some(Kind::Exit));
-        assert_eq!(leads.hook(Target::Through(0x1000)), None);
+        assert_eq!(hook_targets.hook(Target::Through(0x4008)), Some(Kind::Exit));
+        assert_eq!(hook_targets.hook(Target::Through(0x1000)), None);
     }
 
     #[test]
@@ -558,7 +571,7 @@ mod tests {
         #[test]
         fn never_panics(code: Vec<u8>, base in 0..1_usize << 47, targets: Vec<usize>) {
             let _ = references(&code, base, &targets);
-            leads().add_entries(&code, base);
+            hook_targets().add_entries(&code, base);
         }
     }
 }

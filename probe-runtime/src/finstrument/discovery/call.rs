@@ -8,8 +8,8 @@
 //! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tail_jumps`](super::tail_jumps)), whose caller's caller this is |
 //!
 //! Calls within an aligned word end in a site of five bytes. Other calls are switched in place
-//! ([`CallPatch`](super::call_patch::CallPatch)). The sixth byte of a call through a pointer becomes a `67`: an
-//! address-size prefix, which changes neither the NOP nor the CALL behind it.
+//! ([`CallPatch`](super::call_patch::CallPatch)). The sixth byte of a call through a pointer
+//! becomes a `67`: an address-size prefix, which changes neither the NOP nor the CALL behind it.
 
 // Safety: relies on callers. They name the return address of a call, or the target of a jump, in
 // text that stays mapped: a hook's own call's, or that of an object that can't be unloaded
@@ -24,7 +24,7 @@ use crate::engine::os::thread::errno;
 use crate::engine::sites::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr, read_word};
 
 /// The number of bytes before the return address that are examined.
-pub(super) const LOOKED_AT: usize = 6;
+pub(super) const MAX_CALL_LEN: usize = 6;
 
 const CALL: u8 = 0xe8;
 const CALL_AT_RIP: [u8; 2] = [0xff, 0x15];
@@ -43,13 +43,13 @@ pub(super) enum Target {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Call {
     returns: usize,
-    bytes: [u8; LOOKED_AT],
+    bytes: [u8; MAX_CALL_LEN],
     pub(super) target: Target,
 }
 
 impl Call {
     /// Returns the call that ends at `returns`, behind these bytes.
-    pub(super) fn before(returns: usize, bytes: [u8; LOOKED_AT]) -> Option<Self> {
+    pub(super) fn before(returns: usize, bytes: [u8; MAX_CALL_LEN]) -> Option<Self> {
         let [a, b, distance @ ..] = bytes;
         let there = returns.wrapping_add_signed(i32::from_le_bytes(distance) as isize);
         let target = match [a, b] {
@@ -71,7 +71,7 @@ impl Call {
     }
 
     /// Returns the bytes before the return address.
-    pub(super) fn bytes(self) -> [u8; LOOKED_AT] {
+    pub(super) fn bytes(self) -> [u8; MAX_CALL_LEN] {
         self.bytes
     }
 
@@ -96,7 +96,7 @@ impl Call {
         let new = match self.target {
             Target::Direct(_) => site.bytes().into(),
             Target::Through(_) => {
-                let mut bytes = [ADDRESS_SIZE; LOOKED_AT];
+                let mut bytes = [ADDRESS_SIZE; MAX_CALL_LEN];
                 bytes[1..].copy_from_slice(&site.bytes());
                 bytes.into()
             }
@@ -119,8 +119,8 @@ pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
 ///
 /// # Safety
 /// The byte before the address is in text that stays mapped.
-pub(super) unsafe fn call_of(returns: usize, hook: usize) -> Option<Call> {
-    let start = returns.checked_sub(LOOKED_AT)?;
+pub(super) unsafe fn read_call(returns: usize, hook: usize) -> Option<Call> {
+    let start = returns.checked_sub(MAX_CALL_LEN)?;
     // The call's own bytes can be read. The page before them may not be mapped.
     if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
         return None;
@@ -130,7 +130,7 @@ pub(super) unsafe fn call_of(returns: usize, hook: usize) -> Option<Call> {
     // SAFETY: the words that hold readable bytes, and so are in the same pages, which stay mapped:
     // the caller's promise.
     let words = unsafe { [read_word(start & !7), read_word((returns - 1) & !7)] };
-    let mut bytes = [0; LOOKED_AT];
+    let mut bytes = [0; MAX_CALL_LEN];
     for (at, byte) in (start..returns).zip(&mut bytes) {
         let [first, second] = words.map(u64::to_le_bytes);
         *byte = if at & !7 == start & !7 { first[at % 8] } else { second[at % 8] };
@@ -152,9 +152,11 @@ pub(super) unsafe fn leads_to(target: Target, hook: usize) -> bool {
     };
     match target {
         Target::Direct(there) if there == hook => true,
-        Target::Direct(there) if is_readable(there) && is_readable(there.wrapping_add(PLT_LEN - 1)) => {
+        Target::Direct(there)
+            if is_readable(there) && is_readable(there.wrapping_add(MAX_PLT_ENTRY_LEN - 1)) =>
+        {
             // SAFETY: readable, as above.
-            let bytes = unsafe { ptr::read_volatile(there as *const [u8; PLT_LEN]) };
+            let bytes = unsafe { ptr::read_volatile(there as *const [u8; MAX_PLT_ENTRY_LEN]) };
             matches!(stub::decode(there, &bytes), Some(StubCode::Plt(pointer)) if through(pointer))
         }
         Target::Direct(_) => false,
@@ -163,7 +165,7 @@ pub(super) unsafe fn leads_to(target: Target, hook: usize) -> bool {
 }
 
 /// The longest entry of a linkage table that is understood, in bytes.
-const PLT_LEN: usize = 12;
+const MAX_PLT_ENTRY_LEN: usize = 12;
 
 /// Returns whether an address can be read. The bytes before a return address need not be the call
 /// that was executed. Asks the kernel, which does not fault: sigprocmask(2) reads a signal set
@@ -213,14 +215,14 @@ mod tests {
             let site = SiteAddr(at);
             let target = (at + SITE_LEN).wrapping_add_signed(distance as isize);
             let made = call(site, target).unwrap();
-            let mut bytes = [0x90; LOOKED_AT];
+            let mut bytes = [0x90; MAX_CALL_LEN];
             bytes[1..].copy_from_slice(&made.bytes());
             let read = Call::before(at + SITE_LEN, bytes).unwrap();
             prop_assert_eq!((read.target, read.site()), (Target::Direct(target), site));
         }
 
         #[test]
-        fn never_panics(returns: usize, bytes: [u8; LOOKED_AT]) {
+        fn never_panics(returns: usize, bytes: [u8; MAX_CALL_LEN]) {
             if let Some(call) = Call::before(returns, bytes) {
                 let _ = call.site();
             }

@@ -20,8 +20,8 @@
 //! its code was decoded ([`jumps`](super::jumps)).
 //!
 //! # Writing
-//! Both a hook and the control may change such a call at any time. Each writes what `is_wanted`
-//! says, and looks at `is_wanted` again afterwards. So the last one to write has seen the last
+//! Both a hook and the control may change such a call at any time. Each writes what `is_enabled`
+//! says, and looks at `is_enabled` again afterwards. So the last one to write has seen the last
 //! change. While the call is active it is the compiler's, and the hook delivers its hits. A hit may
 //! reach the hook though no consumer listens: the thread was late, or the object was loaded anew.
 //! Then the call is made latent again.
@@ -62,7 +62,7 @@ pub(super) struct CallPatch {
 
 /// The target of a deactivated call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nothing {
+pub(super) struct ReturnTarget {
     /// The address of a `ret`.
     pub(super) ret: usize,
     /// The address of a pointer to that `ret`.
@@ -72,7 +72,7 @@ pub(super) struct Nothing {
 impl CallPatch {
     /// Returns the switch of a call; `None` if one write replaces all of it, or no `ret` is in
     /// reach.
-    pub(super) fn of(call: Call, nothing: Nothing) -> Option<Self> {
+    pub(super) fn of(call: Call, target: ReturnTarget) -> Option<Self> {
         let (at, active) = call.instruction();
         let len = active.len();
         if !is_straddler(at, len) {
@@ -82,7 +82,7 @@ impl CallPatch {
         latent[..len].copy_from_slice(&active);
         let in_first = 8 - at % 8;
         let (word, range) = if in_first == 1 {
-            let there = if matches!(call.target, Target::Direct(_)) { nothing.ret } else { nothing.pointer };
+            let there = if matches!(call.target, Target::Direct(_)) { target.ret } else { target.pointer };
             let distance = i32::try_from(there.wrapping_sub(call.returns()).cast_signed()).ok()?;
             latent[len - 4..len].copy_from_slice(&distance.to_le_bytes());
             (at + 1, 1..len)
@@ -147,9 +147,9 @@ impl CallPatch {
 }
 
 /// Marks a pending call as patched in place. Called by a hook that has settled it.
-pub(super) fn begun_now(discovery: &'static Discovery, switch: CallPatch) {
+pub(super) fn begin_now(discovery: &'static Discovery, switch: CallPatch) {
     let text = first_hit::text_policy();
-    begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
+    begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
 /// Patches a pending call in place.
@@ -162,13 +162,13 @@ pub(super) fn begin_deferred(
     // Even if there is nothing to change yet: if text can't be written, the call stays a real one.
     let mut done = Ok(false);
     // SAFETY: `open` makes it writable; it is a loaded object's: `_exclusive` says so.
-    open(&mut || done = unsafe { settle_open(discovery, switch) })?;
+    open(&mut || done = unsafe { sync_writable(discovery, switch) })?;
     done?;
-    begun(discovery, switch, open);
+    begin(discovery, switch, open);
     Ok(())
 }
 
-fn begun(
+fn begin(
     discovery: &'static Discovery,
     switch: CallPatch,
     open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
@@ -177,40 +177,40 @@ fn begun(
         counters::PATCHED.add();
         counters::SPLIT_CALLS.add();
     }
-    // A thread that changed `is_wanted` before that saw a pending call, and did no more.
-    if settle_through(discovery, switch, open).is_err() {
+    // A thread that changed `is_enabled` before that saw a pending call, and did no more.
+    if sync_through(discovery, switch, open).is_err() {
         // The next operation looks.
-        provider::note(discovery);
+        provider::note_pending(discovery);
     }
 }
 
-/// Makes the bytes agree with `is_wanted`, in a hook. Returns whether that took a write.
-pub(super) fn settle_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+/// Makes the bytes agree with `is_enabled`, in a hook. Returns whether that took a write.
+pub(super) fn sync_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let text = first_hit::text_policy();
-    settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
+    sync_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
 
-/// Does the same as [`settle_now`] in an operation, of a loaded object.
-pub(super) fn settle(
+/// Does the same as [`sync_now`] in an operation, of a loaded object.
+pub(super) fn sync(
     _exclusive: Exclusive<'_>,
     discovery: &Discovery,
     switch: CallPatch,
 ) -> Result<bool, NotNow> {
-    settle_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
+    sync_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
 }
 
-fn settle_through(
+fn sync_through(
     discovery: &Discovery,
     switch: CallPatch,
     open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
 ) -> Result<bool, NotNow> {
     // SAFETY: a hook's own call, or a loaded object's: the callers' promise.
-    if unsafe { is_settled(discovery, switch) }? {
+    if unsafe { is_synced(discovery, switch) }? {
         return Ok(false);
     }
     let mut done = Ok(false);
     // SAFETY: as above, and `open` makes it writable.
-    open(&mut || done = unsafe { settle_open(discovery, switch) })?;
+    open(&mut || done = unsafe { sync_writable(discovery, switch) })?;
     done
 }
 
@@ -218,7 +218,7 @@ fn settle_through(
 ///
 /// # Safety
 /// The call or jump is in text that stays mapped.
-pub(super) unsafe fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+pub(super) unsafe fn is_synced(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: mapped text: the caller's promise.
     let word = unsafe { read_word(switch.word) };
     let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
@@ -229,10 +229,10 @@ pub(super) unsafe fn is_settled(discovery: &Discovery, switch: CallPatch) -> Res
 ///
 /// # Safety
 /// The call or jump is in text that is writable, and stays mapped.
-pub(super) unsafe fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+pub(super) unsafe fn sync_writable(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let mut is_written = false;
     // SAFETY: the caller's promise.
-    while !unsafe { is_settled(discovery, switch) }? {
+    while !unsafe { is_synced(discovery, switch) }? {
         // SAFETY: writable text, and one of the forms that this call may take. If another thread
         // was faster, the loop sees it.
         is_written |= unsafe { write_word(switch.write(discovery.is_active())) };
@@ -240,7 +240,7 @@ pub(super) unsafe fn settle_open(discovery: &Discovery, switch: CallPatch) -> Re
     Ok(is_written)
 }
 
-/// Switches calls, each according to its `is_wanted`.
+/// Switches calls, each according to its `is_enabled`.
 pub(super) fn switch_each(
     _locked: &ControlLocked,
     calls: &[&'static Discovery],
@@ -253,7 +253,7 @@ pub(super) fn switch_each(
     for call in calls {
         for switch in call.tail_switches() {
             // SAFETY: in a loaded object's text, which stays mapped: `_loaded` says so.
-            match unsafe { is_settled(call, *switch) } {
+            match unsafe { is_synced(call, *switch) } {
                 Ok(true) => report.add_unchanged(1),
                 Ok(false) if access == Access::Alias => bytes.push((*switch, *call)),
                 Ok(false) => open.push((*switch, *call)),
@@ -262,11 +262,11 @@ pub(super) fn switch_each(
         }
         let Some(switch) = call.switch() else { continue };
         // SAFETY: as above.
-        match unsafe { is_settled(call, switch) } {
+        match unsafe { is_synced(call, switch) } {
             Ok(true) => report.add_unchanged(1),
             // The kernel writes single bytes. A call that no consumer listens to may stay a call,
-            // since its hook looks at `is_wanted`.
-            Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
+            // since its hook looks at `is_enabled`.
+            Ok(false) if access == Access::Alias && !call.is_enabled() => report.add_patched(1),
             Ok(false) if access == Access::Alias => {
                 refuse(switch, call, RefusalReason::Straddles, report);
             }
@@ -300,7 +300,7 @@ fn write_run(run: &[(CallPatch, &'static Discovery)], report: &mut Report) -> Re
     write_text(&(first.word..last.word + 8), &mut || {
         for (switch, call) in run {
             // SAFETY: `write_text` has made it writable; `switch_each` says that it stays mapped.
-            match unsafe { settle_open(call, *switch) } {
+            match unsafe { sync_writable(call, *switch) } {
                 Ok(true) => report.add_patched(1),
                 Ok(false) => report.add_unchanged(1),
                 Err(_) => refuse_foreign(*switch, call, report),
@@ -322,7 +322,7 @@ fn switch_jumps(jumps: &[(CallPatch, &'static Discovery)], report: &mut Report) 
         }
     };
     for (switch, call) in jumps {
-        match tail_jumps::settle_through(&alias, call, *switch) {
+        match tail_jumps::sync_through(&alias, call, *switch) {
             Ok(true) => report.add_patched(1),
             Ok(false) => report.add_unchanged(1),
             Err(NotNow::Protected(errno)) => {
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NOTHING: Nothing = Nothing { ret: 0x7000_1234, pointer: 0x7000_5678 };
+    const RETURN_TARGET: ReturnTarget = ReturnTarget { ret: 0x7000_1234, pointer: 0x7000_5678 };
 
     /// Returns the bytes of the call after a write, with those around them.
     fn after(at: usize, bytes: &[u8], write: Write) -> [u8; 16] {
@@ -369,7 +369,7 @@ mod tests {
         let mut before = [0x90; 6];
         before[6 - bytes.len()..].copy_from_slice(bytes);
         let call = Call::before(at + bytes.len(), before).unwrap();
-        let memory = after(at, bytes, CallPatch::of(call, NOTHING)?.write(false));
+        let memory = after(at, bytes, CallPatch::of(call, RETURN_TARGET)?.write(false));
         let around: Vec<u8> = [&memory[..offset], &memory[offset + bytes.len()..]].concat();
         assert!(around.iter().all(|byte| *byte == 0x90));
         Some(memory[offset..offset + bytes.len()].to_vec())
@@ -386,13 +386,13 @@ mod tests {
             let wanted = match offset {
                 0..=3 => None,
                 4..=6 => Some(vec![0xeb, 3, 2, 3, 4]),
-                _ => Some([&[0xe8][..], &rel(NOTHING.ret, 5)].concat()),
+                _ => Some([&[0xe8][..], &rel(RETURN_TARGET.ret, 5)].concat()),
             };
             assert_eq!(direct, wanted, "{offset}");
             let wanted = match offset {
                 0..=2 => None,
                 3..=6 => Some(vec![0xeb, 4, 1, 2, 3, 4]),
-                _ => Some([&[0xff, 0x15][..], &rel(NOTHING.pointer, 6)].concat()),
+                _ => Some([&[0xff, 0x15][..], &rel(RETURN_TARGET.pointer, 6)].concat()),
             };
             assert_eq!(through, wanted, "{offset}");
         }
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn what_is_out_of_reach_is_not_switched() {
         let call = Call::before(0x1007 + 5, [0x90, 0xe8, 1, 2, 3, 4]).unwrap();
-        assert_eq!(CallPatch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
+        assert_eq!(CallPatch::of(call, ReturnTarget { ret: 1 << 40, pointer: 0 }), None);
     }
 
     #[test]
@@ -429,7 +429,7 @@ mod tests {
             bytes[2..].copy_from_slice(&distance.to_le_bytes());
             let bytes_of = usize::from(is_direct);
             let call = Call::before(at + 6 - bytes_of, bytes).unwrap();
-            if let Some(switch) = CallPatch::of(call, NOTHING) {
+            if let Some(switch) = CallPatch::of(call, RETURN_TARGET) {
                 let off = after(at, &bytes[bytes_of..], switch.write(false));
                 let on = after(at, &bytes[bytes_of..], Write { to: switch.active, ..switch.write(false) });
                 let word = |memory: &[u8; 16]| {

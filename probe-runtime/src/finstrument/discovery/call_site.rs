@@ -7,9 +7,9 @@
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! `is_wanted` records whether a consumer listens, as long as no bytes do. A thread that sets it and
-//! a hook that patches the site each look afterwards at what the other one has done. So at least one
-//! of the two sees both changes.
+//! `is_enabled` records whether a consumer listens, as long as no bytes do. A thread that sets it
+//! and a hook that patches the site each look afterwards at what the other one has done. So at
+//! least one of the two sees both changes.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
 // them. The holder of the control lock names a discovery, once.
@@ -21,11 +21,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::call::{self, Call, LOOKED_AT};
-use super::call_patch::{CallPatch, Nothing};
+use super::call::{self, Call, MAX_CALL_LEN};
+use super::call_cache::CachedEntries;
+use super::call_patch::{CallPatch, ReturnTarget};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
-use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
 use super::provider::ControlLocked;
 use super::reason::Reason;
@@ -56,24 +56,24 @@ pub(super) struct Discovery {
     state: AtomicU8,
     reason: AtomicI32,
     kind: AtomicU8,
-    is_wanted: AtomicBool,
+    is_enabled: AtomicBool,
     /// Whether a hit has failed to patch it.
     is_postponed: AtomicBool,
     /// Whether a hit has tried to patch it by itself.
     is_tried: AtomicBool,
     /// Whether another discovery has taken its key in the table.
-    is_left: AtomicBool,
+    is_superseded: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
     /// The call or jump by which an operation has seen the function tell the hook of itself; 0 if a
     /// hit has found it.
-    pub(super) told_at: AtomicUsize,
+    pub(super) found_at: AtomicUsize,
     /// Whether there was no room for it where all discovered functions are counted.
-    is_beyond: AtomicBool,
+    is_beyond_capacity: AtomicBool,
     /// The number of hooks that are changing its bytes.
-    busy: AtomicUsize,
+    writers: AtomicUsize,
     /// The number of owners that keep its place: the discovery, and its inline hook.
-    owners: AtomicUsize,
+    references: AtomicUsize,
     /// A hash of the object that it was named by; 0 before.
     object: AtomicU64,
     /// Its probe in the registry, from 1; 0 before it has one.
@@ -82,16 +82,16 @@ pub(super) struct Discovery {
     counter: AtomicUsize,
     pub(super) inline_hook: UnsafeCell<MaybeUninit<InlineHook>>,
     /// A name that is too long for the definition.
-    text: AtomicPtr<u8>,
-    text_len: AtomicUsize,
+    long_name: AtomicPtr<u8>,
+    long_name_len: AtomicUsize,
     /// Tail jumps to the hook, once the function's code was examined; see
     /// [`tail_jumps`](super::tail_jumps).
     pub(super) tail_jumps: AtomicPtr<TailJumps>,
     /// The number of hits that came by these jumps while no consumer wanted them.
-    pub(super) strays: AtomicUsize,
-    /// Another call site of the same probe; see [`shared`](super::shared).
-    pub(super) twin: AtomicPtr<Discovery>,
-    pub(super) fast: FastCalls,
+    pub(super) unexpected_hits: AtomicUsize,
+    /// Another call site of the same probe; see [`shared_calls`](super::shared_calls).
+    pub(super) sibling: AtomicPtr<Discovery>,
+    pub(super) cached: CachedEntries,
 }
 
 // SAFETY: all fields are atomics but for `inline_hook`, which is written before the discovery is
@@ -109,9 +109,9 @@ pub(super) enum State {
     Unpatched(Reason),
 }
 
-/// The state that [`Discovery::set_wanted`] found.
+/// The state that [`Discovery::set_enabled`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum WantedOutcome {
+pub(super) enum EnableOutcome {
     /// A real call; the wish has changed.
     Changed,
     /// A real call; the wish was the same before.
@@ -132,7 +132,7 @@ pub(super) enum TailJumps {
 }
 
 /// The counter of a newly discovered probe.
-pub(super) struct NewMember {
+pub(super) struct FirstHitCounter {
     /// The index of the counter.
     pub(super) counter: usize,
     pub(super) subscription: Arc<Subscription>,
@@ -148,7 +148,7 @@ impl Discovery {
         hit: Hit,
         hook: usize,
         state: State,
-        member: Option<NewMember>,
+        counter: Option<FirstHitCounter>,
     ) {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl Discovery {
         it.hook.store(hook, Ordering::Relaxed);
         it.returns.store(call.map_or(0, Call::returns), Ordering::Relaxed);
         let mut bytes = [0; 8];
-        bytes[..LOOKED_AT].copy_from_slice(&call.map(Call::bytes).unwrap_or_default());
+        bytes[..MAX_CALL_LEN].copy_from_slice(&call.map(Call::bytes).unwrap_or_default());
         it.bytes.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         it.ret.store(place.ret(), Ordering::Relaxed);
         it.is_postponed.store(false, Ordering::Relaxed);
@@ -164,20 +164,20 @@ impl Discovery {
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.probe.store(0, Ordering::Relaxed);
-        it.busy.store(0, Ordering::Relaxed);
-        it.strays.store(0, Ordering::Relaxed);
-        it.owners.store(1, Ordering::Relaxed);
-        it.is_left.store(false, Ordering::Relaxed);
+        it.writers.store(0, Ordering::Relaxed);
+        it.unexpected_hits.store(0, Ordering::Relaxed);
+        it.references.store(1, Ordering::Relaxed);
+        it.is_superseded.store(false, Ordering::Relaxed);
         it.is_shared.store(false, Ordering::Relaxed);
-        it.twin.store(ptr::null_mut(), Ordering::Relaxed);
-        it.told_at.store(0, Ordering::Relaxed);
-        it.fast.reset();
-        it.is_beyond.store(false, Ordering::Relaxed);
-        it.is_wanted.store(member.is_some(), Ordering::Relaxed);
-        it.counter.store(member.as_ref().map_or(0, |member| member.counter + 1), Ordering::Relaxed);
+        it.sibling.store(ptr::null_mut(), Ordering::Relaxed);
+        it.found_at.store(0, Ordering::Relaxed);
+        it.cached.reset();
+        it.is_beyond_capacity.store(false, Ordering::Relaxed);
+        it.is_enabled.store(counter.is_some(), Ordering::Relaxed);
+        it.counter.store(counter.as_ref().map_or(0, |counter| counter.counter + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which no other thread knows.
         unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };
-        if let Some(member) = member {
+        if let Some(counter) = counter {
             let definition = place.definition();
             definition.entry().store(backend::entry(definition), Ordering::Relaxed);
             // SAFETY: as above; it lives where the definition does.
@@ -185,12 +185,12 @@ impl Discovery {
                 InlineHook::publish(
                     it.inline_hook.get().cast(),
                     definition,
-                    CounterAt::new(member.counter),
-                    member.subscription,
+                    CounterAt::new(counter.counter),
+                    counter.subscription,
                 );
             };
         }
-        it.begin(state);
+        it.set_initial_state(state);
     }
 
     pub(super) fn key(&self) -> usize {
@@ -215,9 +215,9 @@ impl Discovery {
 
     /// Returns an address in the text that tells the hook of the function: the call's, if it is
     /// known.
-    pub(super) fn text(&self) -> usize {
-        let told_at = || Some(self.told_at.load(Ordering::Relaxed)).filter(|at| *at != 0);
-        self.returns().map(|returns| call::site(returns).0).or_else(told_at).unwrap_or(self.hit().function)
+    pub(super) fn text_address(&self) -> usize {
+        let found_at = || Some(self.found_at.load(Ordering::Relaxed)).filter(|at| *at != 0);
+        self.returns().map(|returns| call::site(returns).0).or_else(found_at).unwrap_or(self.hit().function)
     }
 
     /// Returns its definition, for the hit that keeps its place.
@@ -245,20 +245,21 @@ impl Discovery {
 
     /// Returns the switch of the call, if it lies across two words.
     pub(super) fn switch(&self) -> Option<CallPatch> {
-        let nothing =
-            Nothing { ret: self.ret.load(Ordering::Relaxed), pointer: ptr::from_ref(&self.ret).addr() };
-        CallPatch::of(self.call()?, nothing)
+        let target =
+            ReturnTarget { ret: self.ret.load(Ordering::Relaxed), pointer: ptr::from_ref(&self.ret).addr() };
+        CallPatch::of(self.call()?, target)
     }
 
     /// Notes that another discovery has taken its key.
-    pub(super) fn leave(&self) {
-        self.look_up_again();
-        self.is_left.store(true, Ordering::Release);
+    pub(super) fn mark_superseded(&self) {
+        self.invalidate_cache();
+        self.is_superseded.store(true, Ordering::Release);
     }
 
-    /// Returns whether [`leave`](Self::leave) was called since the last call of this function.
-    pub(super) fn has_left(&self) -> bool {
-        self.is_left.load(Ordering::Acquire) && self.is_left.swap(false, Ordering::AcqRel)
+    /// Returns whether [`mark_superseded`](Self::mark_superseded) was called since the last call of
+    /// this function.
+    pub(super) fn take_superseded(&self) -> bool {
+        self.is_superseded.load(Ordering::Acquire) && self.is_superseded.swap(false, Ordering::AcqRel)
     }
 
     /// Returns the CALL of its stub.
@@ -272,36 +273,36 @@ impl Discovery {
     }
 
     /// Notes that there was no counter left for it, and counts that once for each attachment.
-    pub(super) fn go_beyond(&self) {
-        if !self.is_beyond.swap(true, Ordering::Relaxed) {
-            counters::BEYOND.add();
+    pub(super) fn mark_beyond_capacity(&self) {
+        if !self.is_beyond_capacity.swap(true, Ordering::Relaxed) {
+            counters::BEYOND_CAPACITY.add();
         }
     }
 
     /// Lets it be counted for another attachment.
-    pub(super) fn come_back(&self) {
-        self.is_beyond.store(false, Ordering::Relaxed);
+    pub(super) fn clear_beyond_capacity(&self) {
+        self.is_beyond_capacity.store(false, Ordering::Relaxed);
     }
 
     /// Makes its inline hook one more owner of the place. Returns whether it did: `false` if it has
     /// none, or if the hook was taken before.
-    pub(super) fn part_with_inline_hook(&self) -> bool {
+    pub(super) fn detach_inline_hook(&self) -> bool {
         let has_hook = self.counter.swap(0, Ordering::Relaxed) != 0;
         if has_hook {
-            self.owners.fetch_add(1, Ordering::Relaxed);
+            self.references.fetch_add(1, Ordering::Relaxed);
         }
         has_hook
     }
 
     /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed
     /// in any order.
-    pub(super) fn disown(&'static self) {
-        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.is_wanted.store(false, Ordering::SeqCst);
-            self.look_up_again();
-            self.forget_text();
+    pub(super) fn release(&'static self) {
+        if self.references.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.is_enabled.store(false, Ordering::SeqCst);
+            self.invalidate_cache();
+            self.free_long_name();
             self.drop_tail_jumps();
-            ChunkPlace::of(self).into_iter().for_each(chunk::give_back);
+            ChunkPlace::of(self).into_iter().for_each(chunk::free);
         }
     }
 }
@@ -319,8 +320,8 @@ impl CallSite for Discovery {
 
     fn is_settled(&self) -> bool {
         // In this order: the hook that has patched it was busy before, and no other hook begins to
-        // change a site. Until then, `is_wanted` says what the bytes should be.
-        self.is_site() && !self.is_busy()
+        // change a site. Until then, `is_enabled` says what the bytes should be.
+        self.is_site() && !self.is_changing()
     }
 
     fn places(&self) -> usize {
@@ -328,7 +329,7 @@ impl CallSite for Discovery {
     }
 
     fn was_reached(&self) -> bool {
-        self.told_at.load(Ordering::Relaxed) == 0
+        self.found_at.load(Ordering::Relaxed) == 0
     }
 
     fn probe(&self) -> Option<ProbeId> {
@@ -373,7 +374,7 @@ impl Discovery {
         }
     }
 
-    fn begin(&self, state: State) {
+    fn set_initial_state(&self, state: State) {
         let number = match state {
             State::Waiting => WAITING,
             State::Patched => PATCHED,
@@ -386,13 +387,13 @@ impl Discovery {
     }
 
     /// Makes a waiting call stay a real call for good. A call that is a site by now stays one.
-    pub(super) fn keep(&self, reason: Reason) {
+    pub(super) fn keep_unpatched(&self, reason: Reason) {
         self.reason.store(reason.encode(), Ordering::Relaxed);
         let _ = self.state.compare_exchange(WAITING, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Lets a call that was left unpatched become a site after all.
-    pub(super) fn wait_again(&self) {
+    pub(super) fn retry_patching(&self) {
         let _ = self.state.compare_exchange(UNPATCHED, WAITING, Ordering::SeqCst, Ordering::SeqCst);
     }
 
@@ -421,7 +422,7 @@ impl Discovery {
     }
 
     /// Marks a site as a real call for good, before its bytes become the call's again.
-    pub(super) fn end_site(&self) {
+    pub(super) fn mark_shared_call(&self) {
         self.reason.store(Reason::Shared.encode(), Ordering::Relaxed);
         let _ = self.state.compare_exchange(PATCHED, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -429,7 +430,7 @@ impl Discovery {
     /// Lets a hook change the bytes, until [`end_change`](Self::end_change), if the call still
     /// waits. Returns whether it may.
     pub(super) fn begin_change(&self) -> bool {
-        self.busy.fetch_add(1, Ordering::SeqCst);
+        self.writers.fetch_add(1, Ordering::SeqCst);
         let may_change = self.state() == State::Waiting;
         if !may_change {
             self.end_change();
@@ -439,43 +440,43 @@ impl Discovery {
 
     /// Ends a change that [`begin_change`](Self::begin_change) has allowed.
     pub(super) fn end_change(&self) {
-        self.busy.fetch_sub(1, Ordering::SeqCst);
+        self.writers.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Returns whether a hook is changing the bytes.
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::SeqCst) != 0
+    pub(super) fn is_changing(&self) -> bool {
+        self.writers.load(Ordering::SeqCst) != 0
     }
 }
 
 impl Discovery {
     /// Records whether a consumer listens. The result tells whether bytes may have to change, too.
-    pub(super) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
-        let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
-        if before != is_wanted {
-            self.look_up_again();
+    pub(super) fn set_enabled(&self, is_enabled: bool) -> EnableOutcome {
+        let before = self.is_enabled.swap(is_enabled, Ordering::SeqCst);
+        if before != is_enabled {
+            self.invalidate_cache();
         }
-        match (self.state.load(Ordering::SeqCst), before == is_wanted) {
-            (PATCHED, _) => WantedOutcome::Patched,
-            (SWITCHED, _) => WantedOutcome::Switched,
-            (_, true) => WantedOutcome::Unchanged,
-            (_, false) => WantedOutcome::Changed,
+        match (self.state.load(Ordering::SeqCst), before == is_enabled) {
+            (PATCHED, _) => EnableOutcome::Patched,
+            (SWITCHED, _) => EnableOutcome::Switched,
+            (_, true) => EnableOutcome::Unchanged,
+            (_, false) => EnableOutcome::Changed,
         }
     }
 
     /// Makes its hits be looked up again.
-    pub(super) fn look_up_again(&self) {
-        self.fast.empty();
+    pub(super) fn invalidate_cache(&self) {
+        self.cached.invalidate();
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::SeqCst)
+    pub(super) fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::SeqCst)
     }
 
     /// Returns whether the bytes have to lead to the hook, or to the stub.
     pub(super) fn is_active(&self) -> bool {
         // A shared call also brings hits of other functions, which their own discoveries judge.
-        self.is_wanted() || self.is_shared()
+        self.is_enabled() || self.is_shared()
     }
 
     /// Notes that hits of other functions come by this call. Returns whether that is new.
@@ -501,21 +502,23 @@ impl Discovery {
         let Some(place) = ChunkPlace::of(self) else { return };
         // Most names are copied into the definition.
         let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
-        self.text_len.store(text.len(), Ordering::Relaxed);
-        self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
+        self.long_name_len.store(text.len(), Ordering::Relaxed);
+        self.long_name.store(text.as_mut_ptr(), Ordering::Relaxed);
         let named = Definition::discovered(self.hit().kind, text, path, file, line);
         // SAFETY: before it is named, no thread reads more of it than entry and hook. The control
         // lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
         if named.text_elsewhere().is_none() {
-            self.forget_text();
+            self.free_long_name();
         }
         self.object.store(object.max(1), Ordering::Release);
     }
 
-    fn forget_text(&self) {
-        let (start, len) =
-            (self.text.swap(ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
+    fn free_long_name(&self) {
+        let (start, len) = (
+            self.long_name.swap(ptr::null_mut(), Ordering::Relaxed),
+            self.long_name_len.load(Ordering::Relaxed),
+        );
         if !start.is_null() {
             // SAFETY: from `name`, taken out once; no definition that is read refers to it.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) });

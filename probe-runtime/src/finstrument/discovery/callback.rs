@@ -108,7 +108,7 @@ pub(super) fn is_set() -> bool {
 }
 
 /// Calls the callback, if there is one and it is not running on this thread.
-pub(super) fn tell(inside: &ReadGuard, discovery: &'static Discovery) {
+pub(super) fn notify(inside: &ReadGuard, discovery: &'static Discovery) {
     if !is_set() {
         return;
     }

@@ -28,7 +28,7 @@
 //!
 //! Life: a chunk is mapped when no chunk in reach of a site has room. It is never unmapped, since a
 //! thread may be in a stub. Discoveries whose object is gone give their places to others
-//! ([`give_back`]).
+//! ([`free`]).
 //! Cost: 490 KiB of address space for 1,024 call sites, of which only the touched pages take
 //! memory. Mapping a chunk takes some 20 µs.
 
@@ -50,35 +50,35 @@ use crate::engine::sites::{Rel32, SITE_LEN, SiteAddr};
 use probe_core::abi::Definition;
 
 /// Discoveries of a chunk.
-const PLACES: usize = 1_024;
+const PLACES_PER_CHUNK: usize = 1_024;
 /// Bytes from stub to stub.
-const STUB: usize = 32;
+const STUB_SIZE: usize = 32;
 /// Bytes of a stub's comparison. Code that has compared already skips them.
-pub(super) const COMPARISON: usize = 9;
+pub(super) const COMPARISON_LEN: usize = 9;
 /// The offset of a lone `ret` in a stub, behind its code.
-const RET: usize = STUB - 1;
+const RET_OFFSET: usize = STUB_SIZE - 1;
 /// The greatest number of chunks.
-const CHUNKS: usize = 4_096;
+const MAX_CHUNKS: usize = 4_096;
 
-static LIST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+static CHUNKS: [AtomicPtr<Chunk>; MAX_CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CHUNKS];
 
 /// Chunks before this one are full, so that a first hit need not look at each of thousands.
-static NOT_FULL: AtomicUsize = AtomicUsize::new(0);
+static FIRST_NOT_FULL: AtomicUsize = AtomicUsize::new(0);
 
 /// A chunk, as the module's documentation draws it.
 #[repr(C, align(4096))]
 pub(super) struct Chunk {
-    stubs: [[u8; STUB]; PLACES],
-    taken: [AtomicU64; PLACES / 64],
+    stubs: [[u8; STUB_SIZE]; PLACES_PER_CHUNK],
+    allocated: [AtomicU64; PLACES_PER_CHUNK / 64],
     /// Places that the control has yet to look at: [`provider`](super::provider).
-    noted: [AtomicU64; PLACES / 64],
+    pending: [AtomicU64; PLACES_PER_CHUNK / 64],
     /// The error number for which the system refused stubs; 0 if there are stubs.
     refusal: AtomicI32,
-    definitions: [UnsafeCell<Definition>; PLACES],
-    discoveries: [Discovery; PLACES],
+    definitions: [UnsafeCell<Definition>; PLACES_PER_CHUNK],
+    discoveries: [Discovery; PLACES_PER_CHUNK],
 }
 
-const _: () = assert!(offset_of!(Chunk, taken).is_multiple_of(4096));
+const _: () = assert!(offset_of!(Chunk, allocated).is_multiple_of(4096));
 
 // SAFETY: all fields are atomics but for the definitions, which change as `ChunkPlace::definition`
 // says.
@@ -93,7 +93,7 @@ pub(super) struct ChunkPlace {
 
 /// Takes a free place whose stub a CALL at `site` can reach. If there can be no such stub, it takes
 /// a place without one ([`ChunkPlace::refusal`]). `None` if there is no memory.
-pub(super) fn take(site: SiteAddr) -> Option<ChunkPlace> {
+pub(super) fn allocate(site: SiteAddr) -> Option<ChunkPlace> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
     let errno = match find(near).map_or_else(|| grow(near, || map_chunk(site)), Ok) {
         Ok(place) => return Some(place),
@@ -104,15 +104,15 @@ pub(super) fn take(site: SiteAddr) -> Option<ChunkPlace> {
 }
 
 /// Takes a free place of a chunk that is mapped, in reach of nothing in particular.
-pub(super) fn take_mapped() -> Option<ChunkPlace> {
+pub(super) fn allocate_mapped() -> Option<ChunkPlace> {
     find(|_| true)
 }
 
-/// Makes sure that [`take_mapped`] finds places, unless there is no memory.
-pub(super) fn keep_room() {
-    match take_mapped() {
-        Some(place) => give_back(place),
-        None => grow(|_| true, || map_bare(libc::ENOMEM)).into_iter().for_each(give_back),
+/// Makes sure that [`allocate_mapped`] finds places, unless there is no memory.
+pub(super) fn reserve() {
+    match allocate_mapped() {
+        Some(place) => free(place),
+        None => grow(|_| true, || map_bare(libc::ENOMEM)).into_iter().for_each(free),
     }
 }
 
@@ -137,14 +137,14 @@ fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
 
 /// Returns a place in one of the chunks that suit.
 fn find(suits: impl Fn(&Chunk) -> bool) -> Option<ChunkPlace> {
-    let first = NOT_FULL.load(Ordering::Acquire);
-    let chunks = LIST[first..].iter().map_while(load);
+    let first = FIRST_NOT_FULL.load(Ordering::Acquire);
+    let chunks = CHUNKS[first..].iter().map_while(load);
     chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
-        let place = chunk.take();
+        let place = chunk.allocate();
         if place.is_none() && at == 0 {
             // If one of its places becomes free meanwhile, the next place that becomes free makes
             // us look at this chunk again.
-            let _ = NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = FIRST_NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
         place
     })
@@ -156,7 +156,7 @@ fn grow(
     suits: impl Fn(&Chunk) -> bool,
     map: impl Fn() -> Result<*mut Chunk, i32>,
 ) -> Result<ChunkPlace, i32> {
-    for at in LIST.iter().filter(|at| load(at).is_none()) {
+    for at in CHUNKS.iter().filter(|at| load(at).is_none()) {
         let chunk = map()?;
         if at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: just mapped, and no other thread knows of it.
@@ -171,15 +171,16 @@ fn grow(
 
 /// Returns all places that are taken.
 pub(super) fn all() -> impl Iterator<Item = ChunkPlace> {
-    LIST.iter()
+    CHUNKS
+        .iter()
         .map_while(load)
-        .flat_map(|chunk| chunk.places(&chunk.taken, |bits| bits.load(Ordering::Acquire)))
+        .flat_map(|chunk| chunk.places(&chunk.allocated, |bits| bits.load(Ordering::Acquire)))
 }
 
 /// Returns the places that were noted since this was called last.
-pub(super) fn take_noted() -> impl Iterator<Item = ChunkPlace> {
-    LIST.iter().map_while(load).flat_map(|chunk| {
-        chunk.places(&chunk.noted, |bits| match bits.load(Ordering::SeqCst) {
+pub(super) fn take_pending() -> impl Iterator<Item = ChunkPlace> {
+    CHUNKS.iter().map_while(load).flat_map(|chunk| {
+        chunk.places(&chunk.pending, |bits| match bits.load(Ordering::SeqCst) {
             0 => 0,
             _ => bits.swap(0, Ordering::SeqCst),
         })
@@ -187,9 +188,9 @@ pub(super) fn take_noted() -> impl Iterator<Item = ChunkPlace> {
 }
 
 /// Frees a place. No thread may be reading its discovery any more.
-pub(super) fn give_back(place: ChunkPlace) {
-    place.chunk.taken[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
-    NOT_FULL.store(0, Ordering::Release);
+pub(super) fn free(place: ChunkPlace) {
+    place.chunk.allocated[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
+    FIRST_NOT_FULL.store(0, Ordering::Release);
 }
 
 impl ChunkPlace {
@@ -217,7 +218,7 @@ impl ChunkPlace {
 
     /// Returns a lone `ret` near it.
     pub(super) fn ret(self) -> usize {
-        self.stub() + RET
+        self.stub() + RET_OFFSET
     }
 
     /// Returns the error number for which it has no stub, if it has none.
@@ -226,8 +227,8 @@ impl ChunkPlace {
     }
 
     /// Makes the control look at it.
-    pub(super) fn note(self) {
-        let (bits, bit) = (&self.chunk.noted[self.number / 64], 1 << (self.number % 64));
+    pub(super) fn mark_pending(self) {
+        let (bits, bit) = (&self.chunk.pending[self.number / 64], 1 << (self.number % 64));
         // The thread that takes the note looks afterwards, and so sees all that the caller has
         // done.
         if bits.load(Ordering::SeqCst) & bit == 0 {
@@ -274,8 +275,8 @@ impl Chunk {
         })
     }
 
-    fn take(&'static self) -> Option<ChunkPlace> {
-        for (at, word) in self.taken.iter().enumerate() {
+    fn allocate(&'static self) -> Option<ChunkPlace> {
+        for (at, word) in self.allocated.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != u64::MAX {
                 let bit = bits.trailing_ones();
@@ -298,11 +299,11 @@ impl Chunk {
 /// # Safety
 /// The chunk is new, writable, and owned by the caller alone.
 unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
-    for number in 0..PLACES {
-        let code = offset_of!(Chunk, stubs) + number * STUB;
+    for number in 0..PLACES_PER_CHUNK {
+        let code = offset_of!(Chunk, stubs) + number * STUB_SIZE;
         let definition = offset_of!(Chunk, definitions) + number * size_of::<Definition>();
         let discovery = offset_of!(Chunk, discoveries) + number * size_of::<Discovery>();
-        let mut bytes = [0xcc; STUB];
+        let mut bytes = [0xcc; STUB_SIZE];
         // Each instruction with the place that it names, which its last four bytes lead to.
         let mut at = 0;
         for (instruction, place) in [
@@ -316,17 +317,18 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
             bytes[at - 4..at].copy_from_slice(&u32::try_from(distance).unwrap_or_default().to_le_bytes());
         }
         // For a call that is switched off.
-        bytes[RET] = 0xc3;
+        bytes[RET_OFFSET] = 0xc3;
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }
     // The chunk's first pages, which no thread writes any more.
     let start = chunk.addr();
-    os::text::protect(&(start..start + size_of::<[[u8; STUB]; PLACES]>()), Rights::TEXT)
+    os::text::protect(&(start..start + size_of::<[[u8; STUB_SIZE]; PLACES_PER_CHUNK]>()), Rights::TEXT)
         .map_err(|error| error.raw_os_error().unwrap_or(libc::EACCES))
 }
 
-const _: () = assert!(SITE_LEN < STUB && size_of::<[[u8; STUB]; PLACES]>().is_multiple_of(4096));
+const _: () =
+    assert!(SITE_LEN < STUB_SIZE && size_of::<[[u8; STUB_SIZE]; PLACES_PER_CHUNK]>().is_multiple_of(4096));
 
 /// Distances from a site at which its chunk is tried. Below comes first, since the heap begins
 /// above an executable.
@@ -348,22 +350,22 @@ const DISTANCES: [isize; 14] = [
 ];
 
 /// The error number for which memory could not be made executable last; 0 if it could.
-static REFUSAL: AtomicI32 = AtomicI32::new(0);
+static LAST_REFUSAL: AtomicI32 = AtomicI32::new(0);
 /// The number of sites that still go without a try.
-static SKIP: AtomicU32 = AtomicU32::new(0);
+static SITES_TO_SKIP: AtomicU32 = AtomicU32::new(0);
 /// The number of sites that go without a try after memory was short. Any other refusal is for good.
-const PAUSE: u32 = 1_024;
+const SITES_SKIPPED_AFTER_ENOMEM: u32 = 1_024;
 
 fn refused() -> Option<i32> {
-    let errno = Some(REFUSAL.load(Ordering::Relaxed)).filter(|errno| *errno != 0)?;
+    let errno = Some(LAST_REFUSAL.load(Ordering::Relaxed)).filter(|errno| *errno != 0)?;
     let skip = |left: u32| left.checked_sub(1);
-    let is_skipped = SKIP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok();
+    let is_skipped = SITES_TO_SKIP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok();
     (errno != libc::ENOMEM || is_skipped).then_some(errno)
 }
 
 fn refuse(errno: i32) -> i32 {
-    SKIP.store(PAUSE, Ordering::Relaxed);
-    REFUSAL.store(errno, Ordering::Relaxed);
+    SITES_TO_SKIP.store(SITES_SKIPPED_AFTER_ENOMEM, Ordering::Relaxed);
+    LAST_REFUSAL.store(errno, Ordering::Relaxed);
     errno
 }
 
@@ -413,8 +415,8 @@ mod tests {
     #[test]
     fn a_stub_leads_to_its_definition_and_can_not_be_written() {
         use crate::engine::entry::backend::stub::{STUB_LEN, StubCode, decode};
-        let site = SiteAddr(take as *const () as usize);
-        let places: Vec<_> = (0..PLACES + 3).map(|_| take(site).unwrap()).collect();
+        let site = SiteAddr(allocate as *const () as usize);
+        let places: Vec<_> = (0..PLACES_PER_CHUNK + 3).map(|_| allocate(site).unwrap()).collect();
         for place in &places {
             // SAFETY: a stub, which can be read; the part of it that is like other stubs.
             let code = unsafe { std::slice::from_raw_parts((place.stub() + 9) as *const u8, STUB_LEN) };
@@ -439,19 +441,19 @@ mod tests {
         let line = maps.lines().find(|line| line.starts_with(&format!("{first:x}-"))).unwrap();
         assert!(line.contains(" r-xp "), "{line}");
         let freed = places[7];
-        give_back(freed);
-        assert_eq!(take(site).map(ChunkPlace::stub), Some(freed.stub()));
-        places.into_iter().for_each(give_back);
+        free(freed);
+        assert_eq!(allocate(site).map(ChunkPlace::stub), Some(freed.stub()));
+        places.into_iter().for_each(free);
     }
 
     #[test]
     fn far_text_gets_a_chunk_of_its_own() {
-        let near = take(SiteAddr(take as *const () as usize)).unwrap();
+        let near = allocate(SiteAddr(allocate as *const () as usize)).unwrap();
         let far = SiteAddr(near.stub() ^ (1 << 40));
-        let other = take(far).unwrap();
+        let other = allocate(far).unwrap();
         assert!(Rel32::between(far, other.stub()).is_some());
         assert!(Rel32::between(far, near.stub()).is_none());
-        give_back(near);
-        give_back(other);
+        free(near);
+        free(other);
     }
 }

@@ -23,7 +23,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use super::call::{Call, call_of};
+use super::call::{Call, read_call};
 use super::call_patch;
 use super::call_site::{Discovery, State};
 use super::provider::{self, Exclusive};
@@ -37,19 +37,20 @@ use crate::engine::sites::{
 };
 
 /// The number of places for waiting calls. Pages beyond that share places.
-const PLACES: usize = 256;
+const WAITING_LISTS: usize = 256;
 /// The number of calls that may wait in a place: a cache line of them.
-const LEN: usize = 7;
+const MAX_WAITING_PER_LIST: usize = 7;
 
 /// Keys of waiting calls; 0 in free entries.
 #[repr(align(64))]
-struct Waiting([AtomicUsize; LEN]);
+struct WaitingCalls([AtomicUsize; MAX_WAITING_PER_LIST]);
 
-static WAITING: [Waiting; PLACES] = [const { Waiting([const { AtomicUsize::new(0) }; LEN]) }; PLACES];
+static WAITING: [WaitingCalls; WAITING_LISTS] =
+    [const { WaitingCalls([const { AtomicUsize::new(0) }; MAX_WAITING_PER_LIST]) }; WAITING_LISTS];
 
-impl Waiting {
+impl WaitingCalls {
     fn on_page_of(addr: usize) -> &'static Self {
-        &WAITING[addr / page_size() % PLACES]
+        &WAITING[addr / page_size() % WAITING_LISTS]
     }
 
     /// Lets a call wait, if there is room. Returns whether there was.
@@ -67,17 +68,17 @@ impl Waiting {
 /// waits for no other thread: if it would have to, it patches nothing.
 pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
     let range = range(call);
-    let waiting = Waiting::on_page_of(range.start);
+    let waiting = WaitingCalls::on_page_of(range.start);
     if text_policy() != TextPolicy::Sealed {
         return patch(&mut [Some(Patch { discovery, call, written: None })]);
     }
     if discovery.is_first_try() && waiting.add(call.returns()) {
         return;
     }
-    let mut all = [const { None }; 1 + LEN];
+    let mut all = [const { None }; 1 + MAX_WAITING_PER_LIST];
     all[0] = Some(Patch { discovery, call, written: None });
     for (key, free) in waiting.take_all().zip(&mut all[1..]) {
-        let other = partner(key, discovery, &range);
+        let other = waiting_call_on(key, discovery, &range);
         *free = other.filter(|other| other.discovery.begin_change());
     }
     patch(&mut all);
@@ -109,7 +110,7 @@ pub(super) fn patch_all(_exclusive: Exclusive<'_>, calls: impl Iterator<Item = (
         });
         for Patch { discovery, call, written } in &*run {
             if let (Ok(()), Some(written)) = (opened, *written) {
-                end(discovery, *call, written);
+                record_patched(discovery, *call, written);
             }
             discovery.end_change();
         }
@@ -122,7 +123,7 @@ fn range(call: Call) -> Range<usize> {
 }
 
 /// Returns the waiting call of this key, if it is still there, in the same pages as `own`.
-fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
+fn waiting_call_on(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
     let other = table::find(key).and_then(CallEntry::discovery)?;
     let call = other.call().filter(|_| other.state() == State::Waiting && other.key() != discovery.key())?;
     let (own, others) = (pages(own.clone()), pages(range(call)));
@@ -130,12 +131,12 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
         return None;
     }
     // SAFETY: on a page of the hook's own call, even if its object has changed.
-    let there = unsafe { call_of(call.returns(), other.hook_address()) };
+    let there = unsafe { read_call(call.returns(), other.hook_address()) };
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
 /// Patches calls with one opening of the first call's pages. Afterwards their bytes agree with
-/// `is_wanted`.
+/// `is_enabled`.
 fn patch(all: &mut [Option<Patch>]) {
     let Some(Patch { discovery, call, .. }) = &all[0] else { return };
     let (discovery, range) = (*discovery, range(*call));
@@ -144,52 +145,52 @@ fn patch(all: &mut [Option<Patch>]) {
     });
     match opened {
         Ok(()) => all.iter().flatten().for_each(|it| {
-            it.written.into_iter().for_each(|written| end(it.discovery, it.call, written));
+            it.written.into_iter().for_each(|written| record_patched(it.discovery, it.call, written));
         }),
         Err(NotNow::Later) => discovery.postpone(),
         // Another thread was faster, or a debugger holds the call by now.
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
-            discovery.keep(Reason::Protected { errno });
-            provider::note(discovery);
+            discovery.keep_unpatched(Reason::Protected { errno });
+            provider::note_pending(discovery);
         }
     }
 }
 
 /// Returns the instruction that a site should hold.
-fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
-    if is_wanted { active } else { Instruction::NOP5 }
+fn site_instruction(active: Instruction, is_enabled: bool) -> Instruction {
+    if is_enabled { active } else { Instruction::NOP5 }
 }
 
 /// Replaces a call in text that is writable. Returns whether it is active now; `None` if the call
 /// was not there any more.
 fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     if let Some(switch) = discovery.switch() {
-        let is_wanted = discovery.is_wanted();
+        let is_enabled = discovery.is_enabled();
         // SAFETY: the caller has made the text writable, and the hook's own call keeps it mapped.
-        return unsafe { call_patch::settle_open(discovery, switch) }.ok().map(|_| is_wanted);
+        return unsafe { call_patch::sync_writable(discovery, switch) }.ok().map(|_| is_enabled);
     }
     let active = discovery.active()?;
-    let is_wanted = discovery.is_wanted();
-    let (at, expected, value) = call.rewritten(wanted(active, is_wanted));
+    let is_enabled = discovery.is_enabled();
+    let (at, expected, value) = call.rewritten(site_instruction(active, is_enabled));
     let whole = Plan::new(at, expected, value).and_then(|plan| plan.whole())?;
     // SAFETY: a call of the hook, in pages that the hook returns to; a thread that executes it may
     // as well execute a NOP, or the call of its stub, of the same length.
-    unsafe { write_word(whole) }.then_some(is_wanted)
+    unsafe { write_word(whole) }.then_some(is_enabled)
 }
 
 /// Records that a call has been replaced.
-fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
+fn record_patched(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     if let Some(switch) = discovery.switch() {
-        return call_patch::begun_now(discovery, switch);
+        return call_patch::begin_now(discovery, switch);
     }
     provider::note_patched(discovery);
     let Some(active) = discovery.active() else { return };
-    // An operation may have changed `is_wanted` meanwhile, without seeing that there are bytes to
+    // An operation may have changed `is_enabled` meanwhile, without seeing that there are bytes to
     // change.
-    while discovery.is_wanted() != is_written {
+    while discovery.is_enabled() != is_written {
         let site = call.site().0;
-        let [old, new] = [is_written, !is_written].map(|it| wanted(active, it).bytes());
+        let [old, new] = [is_written, !is_written].map(|it| site_instruction(active, it).bytes());
         // SAFETY: as in `write`; its site's own two instructions.
         if unsafe { replace_now(site, old.into(), new.into(), text_policy()) }.is_err() {
             return;

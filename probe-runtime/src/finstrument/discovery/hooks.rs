@@ -3,7 +3,7 @@
 //! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
 //! 2. The call site is looked up by its return address. A call site that is not in the table, or
 //!    that belonged to another object, is discovered. The bytes before the return address are read
-//!    as a call ([`call_of`]). A place is taken, filled, and put into the table ([`publish`]). If
+//!    as a call ([`read_call`]). A place is taken, filled, and put into the table ([`publish`]). If
 //!    several threads try, one of them succeeds.
 //! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
@@ -16,17 +16,19 @@
 //! at all.
 
 // Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
-// the entries of `fast`, which lead to stubs.
+// the entries of `call_cache`, which lead to stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::call::{Call, call_of};
+use super::call::{Call, read_call};
 use super::call_site::{Discovery, Hit, State};
 use super::chunk::{self, ChunkPlace};
 use super::table::{self, CallEntry, FoundBy, is_stale, publish};
-use super::{ahead, call_patch, callback, counters, fast, first_hit, provider, shared, tail_jumps};
+use super::{
+    ahead, call_cache, call_patch, callback, counters, first_hit, provider, shared_calls, tail_jumps,
+};
 use crate::engine::control;
 use crate::engine::dispatch::{ReadGuard, dispatch};
 use crate::engine::entry::backend::hooks::{call_stub, hook, return_at_once};
@@ -43,7 +45,7 @@ use probe_core::abi::Kind;
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut ()) {
-    hook!(entered, "probe_v1_hook_entered", fast)
+    hook!(entered, "probe_v1_hook_entered", call_cache)
 }
 
 /// Called by instrumented code before each return of a function.
@@ -53,7 +55,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    hook!(left, "probe_v1_hook_left", fast)
+    hook!(left, "probe_v1_hook_left", call_cache)
 }
 
 extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) {
@@ -86,11 +88,11 @@ fn called(hit: Hit, by: ByHook) {
         match known(hit, returns, hook) {
             Some(known) => {
                 // SAFETY: the hook's own call, which was just executed.
-                let mut is_wanted = settle(known, returns, || unsafe { call_of(returns, hook) });
+                let mut is_enabled = settle(known, returns, || unsafe { read_call(returns, hook) });
                 // An operation has made it a site while this thread was on its way.
-                is_wanted |= ahead::is_on() && shared::is_listened_to(known.discovery);
-                pass_on(&inside, known, by, is_wanted);
-                if !is_wanted && ahead::is_on() {
+                is_enabled |= ahead::is_on() && shared_calls::is_listened_to(known.discovery);
+                pass_on(&inside, known, by, is_enabled);
+                if !is_enabled && ahead::is_on() {
                     pass_by(known, returns);
                 }
             }
@@ -110,8 +112,8 @@ struct KnownCall {
 
 /// Delivers a call as a hit, if a consumer listens.
 fn deliver(inside: &ReadGuard, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
-    let is_wanted = settle(known, by.returns, call);
-    pass_on(inside, known, by, is_wanted);
+    let is_enabled = settle(known, by.returns, call);
+    pass_on(inside, known, by, is_enabled);
 }
 
 /// Brings a call into the state that it has to have, as far as a hook can. Returns whether a
@@ -122,7 +124,7 @@ fn settle(
     call: impl FnOnce() -> Option<Call>,
 ) -> bool {
     // Before it is patched; after that, its bytes say so.
-    let is_wanted = discovery.is_wanted();
+    let is_enabled = discovery.is_enabled();
     if discovery.state() == State::Waiting {
         let may_patch = may_ask() && control::is_ready() && first_hit::may_write();
         match may_patch.then(call) {
@@ -136,28 +138,28 @@ fn settle(
             Some(None) => {}
             None => discovery.postpone(),
         }
-    } else if !is_wanted && discovery.is_switched() && discovery.has_tail_jumps() {
-        tail_jumps::stray(discovery);
-    } else if !is_wanted && discovery.is_switched() && !may_ask() {
-        provider::note(discovery);
-    } else if !is_wanted && discovery.is_switched() && first_hit::may_write() {
+    } else if !is_enabled && discovery.is_switched() && discovery.has_tail_jumps() {
+        tail_jumps::note_unexpected_hit(discovery);
+    } else if !is_enabled && discovery.is_switched() && !may_ask() {
+        provider::note_pending(discovery);
+    } else if !is_enabled && discovery.is_switched() && first_hit::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = AllSignalsBlocked::new();
-        if discovery.switch().is_some_and(|switch| call_patch::settle_now(discovery, switch).is_err()) {
-            provider::note(discovery);
+        if discovery.switch().is_some_and(|switch| call_patch::sync_now(discovery, switch).is_err()) {
+            provider::note_pending(discovery);
         }
     }
-    if is_wanted && !discovery.is_site() && discovery.state() != State::Waiting {
+    if is_enabled && !discovery.is_site() && discovery.state() != State::Waiting {
         pass_look_up(discovery, owner, returns);
     }
-    is_wanted
+    is_enabled
 }
 
 /// Delivers a hit.
-fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_wanted: bool) {
+fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_enabled: bool) {
     let definition = match owner {
-        Some(owner) if !is_wanted => shared::listening(inside, discovery, owner),
-        _ => discovery.definition_inside(inside).filter(|_| is_wanted),
+        Some(owner) if !is_enabled => shared_calls::sibling_definition(inside, discovery, owner),
+        _ => discovery.definition_inside(inside).filter(|_| is_enabled),
     };
     if let Some(definition) = definition {
         // The stack pointer at the site. The return address of a jump is its function's own, so
@@ -173,10 +175,10 @@ fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: By
 /// neither be a site nor wait to become one.
 fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
     let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
-    let stub = place.stub() + chunk::COMPARISON;
+    let stub = place.stub() + chunk::COMPARISON_LEN;
     let is_call = owner.unwrap_or(discovery).returns() == Some(returns);
     let target = if is_call { stub } else { jumped as *const () as usize };
-    discovery.fast.fill(returns, discovery.hit().function, [target, stub], || discovery.is_wanted());
+    discovery.cached.fill(returns, discovery.hit().function, [target, stub], || discovery.is_enabled());
 }
 
 /// The way of a wanted hit by a jump to its stub, from its entry of the cache. The stub
@@ -184,16 +186,16 @@ fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>
 /// So it is called here, and finds that of the jump.
 #[unsafe(naked)]
 unsafe extern "C" fn jumped() {
-    call_stub!(fast::STUB)
+    call_stub!(call_cache::STUB)
 }
 
 /// Lets the next hits by a return address end at once, as long as no consumer wants them. Only
 /// operations notice that an object has come in another one's place: calls are found ahead.
 fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
     let is_real = matches!(discovery.state(), State::Unpatched(_));
-    if is_real && discovery.twin.load(Ordering::Relaxed).is_null() {
+    if is_real && discovery.sibling.load(Ordering::Relaxed).is_null() {
         let nothing = nothing as *const () as usize;
-        discovery.fast.fill(returns, discovery.hit().function, [nothing, 0], || !discovery.is_wanted());
+        discovery.cached.fill(returns, discovery.hit().function, [nothing, 0], || !discovery.is_enabled());
     }
 }
 
@@ -207,7 +209,7 @@ unsafe extern "C" fn nothing() {
 fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
     let ByHook { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
-    let call = may_ask().then(|| unsafe { call_of(returns, hook) }).flatten();
+    let call = may_ask().then(|| unsafe { read_call(returns, hook) }).flatten();
     if call.is_none()
         && let Some(known) = known(hit, returns, hook)
     {
@@ -224,18 +226,18 @@ fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
         unsafe { publish(inside, hit, call, owner, hook, by) }
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
-    owner.into_iter().for_each(shared::note);
+    owner.into_iter().for_each(shared_calls::mark_shared);
     let known = KnownCall { discovery, owner };
-    let mut is_wanted = settle(known, returns, || call);
+    let mut is_enabled = settle(known, returns, || call);
     if is_new {
         if may_ask() {
             request_look();
         }
-        callback::tell(inside, discovery);
+        callback::notify(inside, discovery);
         // The callback may have attached a consumer, which gets this hit, too.
-        is_wanted |= shared::is_listened_to(discovery);
+        is_enabled |= shared_calls::is_listened_to(discovery);
     }
-    pass_on(inside, known, by, is_wanted);
+    pass_on(inside, known, by, is_enabled);
 }
 
 /// Returns the discovery of this call, if it is still valid.
@@ -252,7 +254,7 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
         }
     }
     let discovery = table::find(hit.key()).and_then(CallEntry::discovery)?;
-    owner.into_iter().for_each(shared::note);
+    owner.into_iter().for_each(shared_calls::mark_shared);
     Some(KnownCall { discovery, owner })
 }
 

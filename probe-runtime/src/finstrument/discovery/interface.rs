@@ -172,7 +172,7 @@ pub fn attach<C: Consumer>(consumer: C, capacity: usize) -> Result<DiscoveryAtta
 /// ```
 pub fn unpatched() -> Vec<Unpatched> {
     let all = control::discovered().into_iter().filter_map(|(discovery, probe)| {
-        let discovery = provider::of(discovery)?;
+        let discovery = provider::discovery_of(discovery)?;
         let reason = match discovery.state() {
             State::Unpatched(reason) => reason,
             State::Waiting | State::Patched if discovery.is_shared() => Reason::Shared,
@@ -202,7 +202,7 @@ pub fn stats() -> Stats {
         lost: counters::LOST.get(),
         untold: counters::UNTOLD.get(),
         unnamed: counters::UNNAMED.get(),
-        beyond_capacity: counters::BEYOND.get(),
+        beyond_capacity: counters::BEYOND_CAPACITY.get(),
     }
 }
 

@@ -13,10 +13,10 @@
 //! instruction, or with a jump through a table, which may lead anywhere. Conditional jumps do not
 //! count: one byte could not replace them, and would have to go on where they do not jump.
 //!
-//! [`uses`] asks less: which functions may tell a hook of themselves, and where. The stub of a call
-//! compares the function that the hook is told, so a value that does not come does no harm there.
-//! So code that nothing is known to lead to may follow any jump through a table, and any call,
-//! whose exceptions land there.
+//! [`hook_uses`] asks less: which functions may tell a hook of themselves, and where. The stub of a
+//! call compares the function that the hook is told, so a value that does not come does no harm
+//! there. So code that nothing is known to lead to may follow any jump through a table, and any
+//! call, whose exceptions land there.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -30,7 +30,7 @@ use crate::engine::sites::{Bytes, SITE_LEN};
 use probe_core::abi::Kind;
 
 /// The number of instructions that are looked at for one value, at most.
-const MOST_STEPS: usize = 1 << 14;
+const MAX_STEPS: usize = 1 << 14;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ pub(super) struct HookUse {
 /// Returns the uses of hooks in a function's fragments. `hook` tells which hook a target leads to.
 /// Where not all values of the first argument can be told, the use has those of all others in
 /// these fragments, too: a function that was inlined there is entered and left there.
-pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
+pub(super) fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
     let Some(code) = Flow::of(fragments) else { return Vec::new() };
     let used = |(number, instruction): (usize, &Instruction)| {
         let through = |at| hook(Target::Through(at));
@@ -207,13 +207,13 @@ impl Flow {
             }
         }
         let mut flow = Self { instructions, number_at, before, has_tables, anywhere, between };
-        flow.leave_padding_out();
+        flow.remove_padding();
         Some(flow)
     }
 
     /// Removes the padding between a jump and the next instruction that has a predecessor, since no
     /// thread executes it.
-    fn leave_padding_out(&mut self) {
+    fn remove_padding(&mut self) {
         for number in 1..self.instructions.len() {
             let (earlier, later) = self.before.split_at_mut(number);
             let is_padding = is_nop(&self.instructions[number - 1])
@@ -254,7 +254,7 @@ impl Flow {
                     }
                 }
             }
-            if seen.len() > MOST_STEPS {
+            if seen.len() > MAX_STEPS {
                 are_all = false;
                 break;
             }
@@ -454,7 +454,7 @@ mod tests {
             Target::Direct(0x3000..0x3100) | Target::Through(0x5000) => Some(Kind::Exit),
             _ => None,
         };
-        let uses = uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook);
+        let uses = hook_uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook);
         uses.into_iter().map(|it| (it.kind, it.returns.map(|it| it - 0x1000), it.functions)).collect()
     }
 
@@ -509,14 +509,14 @@ mod tests {
         let main = Fragment { addr: 0x1000, code: [&OWN[..], &[0x74, 10], &COPY, &JUMP].concat() };
         let cold = Fragment { addr: 0x1013, code: vec![0xeb, 0xf4] };
         let is_hook = |target| matches!(target, Target::Direct(0x3000..0x3100)).then_some(Kind::Exit);
-        let [HookUse { functions, .. }] = &uses(&[main, cold], is_hook)[..] else { panic!() };
+        let [HookUse { functions, .. }] = &hook_uses(&[main, cold], is_hook)[..] else { panic!() };
         assert_eq!(*functions, [own]);
     }
 
     proptest! {
         #[test]
         fn uses_never_panic(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
-            let _ = uses(&[Fragment { addr, code }], |_| Some(Kind::Entry));
+            let _ = hook_uses(&[Fragment { addr, code }], |_| Some(Kind::Entry));
         }
 
         #[test]

@@ -7,7 +7,7 @@
 //! | `object_files` | symbols, extents of functions, and separate files of debug information |
 //! | `call_site`, `chunk` | one call site, and the memory of many |
 //! | `table` | finds a call site by its return address; publishes and reclaims call sites |
-//! | `fast`, `counters`, `callback` | cache of calls; counters; the program's callback |
+//! | `call_cache`, `counters`, `callback` | cache of calls; counters; the program's callback |
 //! | `call_patch`, `tail_jumps`, `first_hit`, `shared` | change a call's bytes |
 //! | `redirection` | calls that are bound to other hooks |
 //! | `ahead`, `naming`, `reconcile`, `provider` | an operation's steps, for the registry |
@@ -15,12 +15,12 @@
 
 mod ahead;
 mod call;
+mod call_cache;
 mod call_patch;
 mod call_site;
 mod callback;
 mod chunk;
 mod counters;
-mod fast;
 mod first_hit;
 mod hooks;
 mod interface;
@@ -30,7 +30,7 @@ mod object_files;
 mod provider;
 mod reconcile;
 mod redirection;
-mod shared;
+mod shared_calls;
 mod table;
 mod tail_jumps;
 

@@ -16,9 +16,9 @@ use addr2line::{Loader, Location};
 
 use super::call_site::{Discovery, TailJumps};
 use super::jumps::Fragment;
-use super::object_files::{self, Extents, Twins, plain};
+use super::object_files::{self, AmbiguousNames, Extents, demangled_path};
 use super::provider::{ControlLocked, PendingDiscoveries};
-use super::reconcile::{KnownObject, Loaded, is_there};
+use super::reconcile::{KnownObject, LoadedObjects, is_present};
 use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
 use probe_lang::error::floor_char_boundary;
@@ -29,28 +29,28 @@ const EXECUTABLE: &str = "/proc/self/exe";
 /// The files that names were read from, by the hash of the object.
 #[derive(Default)]
 pub(super) struct Names {
-    files: HashMap<u64, File>,
+    files: HashMap<u64, ObjectFile>,
 }
 
 /// An object's file.
-struct File {
+struct ObjectFile {
     /// A path where it can be read.
     path: PathBuf,
     /// The file with its symbols, if that is another one.
     separate: Option<PathBuf>,
     /// Its own path, as far as that is known.
-    shown: PathBuf,
+    own_path: PathBuf,
     base: usize,
     /// Read when a function is named, since that takes long for a large file; `None` if it can't
     /// be.
     loader: OnceCell<Option<Loader>>,
     /// Read when a function has no debug information.
-    twins: OnceCell<Twins>,
+    ambiguous_names: OnceCell<AmbiguousNames>,
     /// Read when a function of it jumps to a hook; `None` if the file has no symbols.
     extents: OnceCell<Option<Extents>>,
     /// Functions that run here and have an address of another object, as their first call here
     /// describes them: the same for their entries and exits.
-    elsewhere: HashMap<usize, Described>,
+    foreign_functions: HashMap<usize, Description>,
 }
 
 impl Names {
@@ -59,7 +59,7 @@ impl Names {
         &mut self,
         locked: &ControlLocked,
         pending: &PendingDiscoveries,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedObjects,
     ) {
         let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
         let mut new: Vec<_> = pending.discoveries.iter().copied().filter(is_new).collect();
@@ -70,7 +70,7 @@ impl Names {
             loaded.renew(frozen);
             // A discovery in an object that is gone by now gets no name from another object.
             new.retain(|discovery| {
-                loaded.at(discovery.text()).is_some_and(|it| is_there(frozen, discovery, it))
+                loaded.at(discovery.text_address()).is_some_and(|it| is_present(frozen, discovery, it))
             });
         });
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
@@ -78,7 +78,9 @@ impl Names {
         new.sort_by_key(|discovery| discovery.hit().kind == Kind::Exit);
         for discovery in new {
             // The object may be gone by now.
-            let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text()) else { continue };
+            let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text_address()) else {
+                continue;
+            };
             let function = discovery.hit().function;
             let is_own = object.segments.iter().any(|it| it.is_text && it.range.contains(&function));
             // The function that has taken its place elsewhere keeps its own name.
@@ -94,14 +96,14 @@ impl Names {
             }
             let described = if is_own {
                 file.describe(function)
-            } else if let Some(known) = file.elsewhere.get(&function) {
+            } else if let Some(known) = file.foreign_functions.get(&function) {
                 known.clone()
             } else {
-                let described = file.describe_site(discovery.text(), name);
-                file.elsewhere.insert(function, described.clone());
+                let described = file.describe_site(discovery.text_address(), name);
+                file.foreign_functions.insert(function, described.clone());
                 described
             };
-            let Described { path, file, line } = described;
+            let Description { path, file, line } = described;
             discovery.name(locked, *hash, &path, &file, line);
         }
     }
@@ -119,14 +121,14 @@ impl Names {
         functions
     }
 
-    fn file(&mut self, known: &KnownObject) -> &mut File {
-        self.files.entry(known.hash).or_insert_with(|| File::of(&known.object))
+    fn file(&mut self, known: &KnownObject) -> &mut ObjectFile {
+        self.files.entry(known.hash).or_insert_with(|| ObjectFile::of(&known.object))
     }
 }
 
 /// The text of a definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Described {
+struct Description {
     path: String,
     file: String,
     line: u32,
@@ -147,20 +149,20 @@ struct Inlined {
 /// A source file and a line of it.
 type Place = (String, u32);
 
-impl File {
+impl ObjectFile {
     fn of(object: &Object) -> Self {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
-        let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-        let separate = object_files::separate_file(&path, &shown);
+        let own_path = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
+        let separate = object_files::separate_file(&path, &own_path);
         Self {
             path,
             separate,
-            shown,
+            own_path,
             base: object.base,
             loader: OnceCell::new(),
-            twins: OnceCell::new(),
+            ambiguous_names: OnceCell::new(),
             extents: OnceCell::new(),
-            elsewhere: HashMap::new(),
+            foreign_functions: HashMap::new(),
         }
     }
 
@@ -176,7 +178,7 @@ impl File {
     fn symbol(&self, addr: usize) -> Option<Symbol> {
         let found = self.loader()?.find_symbol_info(self.offset(addr))?;
         let start = usize::try_from(found.address()).ok()?;
-        Some(Symbol { addr: self.base.wrapping_add(start), path: plain(found.name()) })
+        Some(Symbol { addr: self.base.wrapping_add(start), path: demangled_path(found.name()) })
     }
 
     /// Returns the source of an address.
@@ -185,7 +187,7 @@ impl File {
     }
 
     /// Describes the function at an address.
-    fn describe(&self, function: usize) -> Described {
+    fn describe(&self, function: usize) -> Description {
         let symbol = self.symbol(function);
         let place = self.place(function);
         self.described(function, symbol, place)
@@ -194,7 +196,7 @@ impl File {
     /// Describes the function that is running at a call of this object, if the compiler passed the
     /// address of another one to the hook. `name` is the name at that address. It is used unless
     /// debug information shows that the enclosing function itself makes the call.
-    fn describe_site(&self, site: usize, name: Option<String>) -> Described {
+    fn describe_site(&self, site: usize, name: Option<String>) -> Description {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {
             let symbol = name.or(inlined.path).map(|path| Symbol { addr: site, path });
@@ -213,24 +215,25 @@ impl File {
         let mut frames = self.loader()?.find_frames(self.offset(addr)).ok()?;
         let innermost = frames.next().ok()??;
         frames.next().ok()??;
-        let path = innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| plain(&it));
+        let path =
+            innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| demangled_path(&it));
         Some(Inlined { path, place: innermost.location.as_ref().and_then(place) })
     }
 
-    fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Described {
+    fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Description {
         let has_place = place.is_some();
-        let (file, line) = place.unwrap_or_else(|| (short(&self.shown.to_string_lossy()), 0));
+        let (file, line) = place.unwrap_or_else(|| (truncate(&self.own_path.to_string_lossy()), 0));
         let path = match symbol {
-            Some(symbol) if !has_place && self.twins().have(&symbol.path) => {
-                format!("{}::{:#x}", short(&symbol.path), self.offset(symbol.addr))
+            Some(symbol) if !has_place && self.ambiguous_names().contain(&symbol.path) => {
+                format!("{}::{:#x}", truncate(&symbol.path), self.offset(symbol.addr))
             }
-            Some(symbol) => short(&symbol.path),
+            Some(symbol) => truncate(&symbol.path),
             None => {
-                let name = self.shown.file_name().unwrap_or_default().to_string_lossy();
-                format!("{}::{:#x}", short(&name), self.offset(addr))
+                let name = self.own_path.file_name().unwrap_or_default().to_string_lossy();
+                format!("{}::{:#x}", truncate(&name), self.offset(addr))
             }
         };
-        Described { path, file, line }
+        Description { path, file, line }
     }
 
     fn symbols(&self) -> &Path {
@@ -241,18 +244,18 @@ impl File {
         self.extents.get_or_init(|| Extents::of(&self.path, self.symbols())).as_ref()
     }
 
-    fn twins(&self) -> &Twins {
-        self.twins.get_or_init(|| Twins::of(self.symbols()).unwrap_or_default())
+    fn ambiguous_names(&self) -> &AmbiguousNames {
+        self.ambiguous_names.get_or_init(|| AmbiguousNames::of(self.symbols()).unwrap_or_default())
     }
 }
 
 /// Returns a location that has a file.
 fn place(location: &Location<'_>) -> Option<Place> {
-    Some((short(location.file?), location.line.unwrap_or_default()))
+    Some((truncate(location.file?), location.line.unwrap_or_default()))
 }
 
 /// Cuts a text to the length that a definition can hold.
-fn short(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text[..floor_char_boundary(text, usize::from(u16::MAX) / 2)].to_owned()
 }
 
@@ -262,8 +265,8 @@ mod tests {
 
     #[test]
     fn texts_are_cut_at_characters() {
-        assert_eq!(short("a"), "a");
+        assert_eq!(truncate("a"), "a");
         let long = "ä".repeat(40_000);
-        assert_eq!(short(&long).len(), 32_766);
+        assert_eq!(truncate(&long).len(), 32_766);
     }
 }

@@ -50,11 +50,11 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, Section
 use super::jumps::Fragment;
 use crate::engine::os::process;
 
-/// Names, as [`plain`] makes them, that several functions of an object have.
+/// Names, as [`demangled_path`] makes them, that several functions of an object have.
 #[derive(Default)]
-pub(super) struct Twins(HashSet<String>);
+pub(super) struct AmbiguousNames(HashSet<String>);
 
-impl Twins {
+impl AmbiguousNames {
     /// Returns the shared names of a file; `None` if it can't be read.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
@@ -73,21 +73,21 @@ impl Twins {
     fn among(functions: &[(String, u64)]) -> Self {
         let mut by_name: HashMap<String, Vec<(&str, u64)>> = HashMap::new();
         for (symbol, addr) in functions {
-            by_name.entry(plain(symbol)).or_default().push((symbol, *addr));
+            by_name.entry(demangled_path(symbol)).or_default().push((symbol, *addr));
         }
-        Self(by_name.into_iter().filter(|(_, bearers)| are_several(bearers)).map(|(name, _)| name).collect())
+        Self(by_name.into_iter().filter(|(_, owners)| are_several(owners)).map(|(name, _)| name).collect())
     }
 
-    pub(super) fn have(&self, name: &str) -> bool {
+    pub(super) fn contain(&self, name: &str) -> bool {
         self.0.contains(name)
     }
 }
 
 /// Returns whether symbols of one name belong to several functions, and are not the compiler's
 /// copies of one.
-fn are_several(bearers: &[(&str, u64)]) -> bool {
-    bearers.iter().enumerate().any(|(at, (symbol, addr))| {
-        let others = &bearers[at + 1..];
+fn are_several(owners: &[(&str, u64)]) -> bool {
+    owners.iter().enumerate().any(|(at, (symbol, addr))| {
+        let others = &owners[at + 1..];
         { others }
             .iter()
             .any(|(other, there)| addr != there && (symbol == other || function(symbol) != function(other)))
@@ -113,7 +113,7 @@ pub(super) fn stem(symbol: &str) -> &str {
 
 /// Returns a symbol as a path. C++ names have no parameters, return types and spaces. The suffix of
 /// a compiler's own copy of a function (`parse.constprop.0`) is removed.
-pub(super) fn plain(symbol: &str) -> String {
+pub(super) fn demangled_path(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
     });
@@ -181,7 +181,7 @@ impl Extents {
         let is_by_symbols = !functions.is_empty();
         let mut stems = stems.len();
         if !is_by_symbols {
-            functions = unwound(&file).zip(0..).collect();
+            functions = ranges_of_unwind_table(&file).zip(0..).collect();
             stems = functions.len();
         }
         functions.sort_unstable_by_key(|(range, stem)| (range.start, range.end, *stem));
@@ -264,7 +264,7 @@ impl Extents {
 }
 
 /// Returns the pieces of code that an unwind table lists.
-fn unwound<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
+fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
     let section = file.section_by_name(".eh_frame");
     let address = section.as_ref().map_or(0, ObjectSection::address);
     let data = section.and_then(|it| it.uncompressed_data().ok()).unwrap_or_default();
@@ -284,27 +284,27 @@ fn unwound<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>>
 }
 
 /// The folder of the system's separate files.
-const DEBUG: &str = "/usr/lib/debug";
+const DEBUG_FOLDER: &str = "/usr/lib/debug";
 /// Bytes that are read at once for a checksum.
-const BLOCK: usize = 1 << 16;
+const CHECKSUM_BLOCK_LEN: usize = 1 << 16;
 
 /// The other file, as a stripped one describes it.
-struct Wanted {
+struct SeparateFile {
     /// The build's id, in hexadecimal.
     id: Option<String>,
     /// The other file's name and checksum.
     link: Option<(String, u32)>,
 }
 
-/// Returns the separate file of the file at `path`, whose own place is `shown`. `None` if the file
-/// has symbols and debug information itself, or there is none.
-pub(super) fn separate_file(path: &Path, shown: &Path) -> Option<PathBuf> {
-    let wanted = Wanted::of(path)?;
-    let mut all = wanted.places(shown, cache()).into_iter();
-    all.find(|file| file != shown && wanted.is(file))
+/// Returns the separate file of the file at `path`, whose own place is `own_path`. `None` if the
+/// file has symbols and debug information itself, or there is none.
+pub(super) fn separate_file(path: &Path, own_path: &Path) -> Option<PathBuf> {
+    let separate = SeparateFile::of(path)?;
+    let mut all = separate.candidates(own_path, debuginfod_cache()).into_iter();
+    all.find(|file| file != own_path && separate.is_at(file))
 }
 
-impl Wanted {
+impl SeparateFile {
     /// Reads a file; `None` if it needs no other one, or can't be read.
     fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
@@ -316,18 +316,18 @@ impl Wanted {
             let name = std::str::from_utf8(name).ok().filter(|it| !it.is_empty() && !it.contains('/'))?;
             Some((name.to_owned(), sum))
         });
-        Some(Self { id: id(&file), link })
+        Some(Self { id: build_id(&file), link })
     }
 
     /// Returns the paths where the other file may be.
-    fn places(&self, shown: &Path, cache: Option<PathBuf>) -> Vec<PathBuf> {
+    fn candidates(&self, own_path: &Path, cache: Option<PathBuf>) -> Vec<PathBuf> {
         let mut places: Vec<PathBuf> = Vec::new();
         if let Some((first, rest)) = self.id.as_ref().and_then(|id| Some((id.get(..2)?, id.get(2..)?))) {
-            places.push(format!("{DEBUG}/.build-id/{first}/{rest}.debug").into());
+            places.push(format!("{DEBUG_FOLDER}/.build-id/{first}/{rest}.debug").into());
         }
-        if let (Some((name, _)), Some(folder)) = (&self.link, shown.parent()) {
+        if let (Some((name, _)), Some(folder)) = (&self.link, own_path.parent()) {
             // An absolute path would replace the system's folder.
-            let system = Path::new(DEBUG).join(folder.strip_prefix("/").unwrap_or(folder));
+            let system = Path::new(DEBUG_FOLDER).join(folder.strip_prefix("/").unwrap_or(folder));
             places.extend([folder.to_owned(), folder.join(".debug"), system].map(|it| it.join(name)));
         }
         places.extend(cache.zip(self.id.as_ref()).map(|(cache, id)| cache.join(id).join("debuginfo")));
@@ -335,15 +335,15 @@ impl Wanted {
     }
 
     /// Returns whether the file at this path is the one.
-    fn is(&self, path: &Path) -> bool {
+    fn is_at(&self, path: &Path) -> bool {
         let same = || -> Option<bool> {
             // The open of a pipe would wait.
             fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
             let cache = ReadCache::new(File::open(path).ok()?);
             let file = object::File::parse(&cache).ok()?;
             file.symbol_table()?;
-            if let (Some(wanted), Some(found)) = (&self.id, id(&file)) {
-                return Some(*wanted == found);
+            if let (Some(separate), Some(found)) = (&self.id, build_id(&file)) {
+                return Some(*separate == found);
             }
             Some(self.link.as_ref()?.1 == checksum(path)?)
         };
@@ -351,7 +351,7 @@ impl Wanted {
     }
 }
 
-fn id<'data>(file: &impl Object<'data>) -> Option<String> {
+fn build_id<'data>(file: &impl Object<'data>) -> Option<String> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let id = file.build_id().ok().flatten()?;
     let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -359,7 +359,8 @@ fn id<'data>(file: &impl Object<'data>) -> Option<String> {
 }
 
 fn checksum(path: &Path) -> Option<u32> {
-    let (mut file, mut sum, mut block) = (File::open(path).ok()?, crc32fast::Hasher::new(), vec![0; BLOCK]);
+    let (mut file, mut sum, mut block) =
+        (File::open(path).ok()?, crc32fast::Hasher::new(), vec![0; CHECKSUM_BLOCK_LEN]);
     loop {
         match file.read(&mut block).ok()? {
             0 => return Some(sum.finalize()),
@@ -369,7 +370,7 @@ fn checksum(path: &Path) -> Option<u32> {
 }
 
 /// Returns the folder of debuginfod's cache, as its client chooses it; `None` where nobody uses it.
-fn cache() -> Option<PathBuf> {
+fn debuginfod_cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     if process::has_raised_rights() {
         return None;
@@ -397,35 +398,35 @@ mod tests {
             ("_Z4pushi.part.0", "push"),
             ("_ZN5unitsli2_mEe", "units::operator\"\"_m"),
         ] {
-            assert_eq!(plain(symbol), path, "{symbol}");
+            assert_eq!(demangled_path(symbol), path, "{symbol}");
         }
     }
 
     #[test]
     fn several_functions_may_share_a_name() {
-        let twins = |symbols: &[(&str, u64)], name| {
+        let ambiguous = |symbols: &[(&str, u64)], name| {
             let symbols: Vec<_> =
                 symbols.iter().map(|(symbol, addr)| ((*symbol).to_owned(), *addr)).collect();
-            Twins::among(&symbols).have(name)
+            AmbiguousNames::among(&symbols).contain(name)
         };
-        assert!(twins(&[("init", 1), ("other", 2), ("init", 3)], "init"));
-        assert!(!twins(&[("init", 1), ("other", 2), ("init", 3)], "other"));
-        assert!(twins(&[("init", 1), ("init.part.0", 2), ("init", 3)], "init"));
+        assert!(ambiguous(&[("init", 1), ("other", 2), ("init", 3)], "init"));
+        assert!(!ambiguous(&[("init", 1), ("other", 2), ("init", 3)], "other"));
+        assert!(ambiguous(&[("init", 1), ("init.part.0", 2), ("init", 3)], "init"));
         // In two tables, or a copy that the compiler has made.
-        assert!(!twins(&[("init", 1), ("init", 1)], "init"));
-        assert!(!twins(&[("init", 1), ("init.constprop.0", 2)], "init"));
+        assert!(!ambiguous(&[("init", 1), ("init", 1)], "init"));
+        assert!(!ambiguous(&[("init", 1), ("init.constprop.0", 2)], "init"));
         // Overloads; and the variants of one constructor.
-        assert!(twins(&[("_Z4pushi", 1), ("_Z4pushd", 2)], "push"));
-        assert!(!twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC2Ev", 2)], "A::A"));
-        assert!(twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC1Ei", 2)], "A::A"));
+        assert!(ambiguous(&[("_Z4pushi", 1), ("_Z4pushd", 2)], "push"));
+        assert!(!ambiguous(&[("_ZN1AC1Ev", 1), ("_ZN1AC2Ev", 2)], "A::A"));
+        assert!(ambiguous(&[("_ZN1AC1Ev", 1), ("_ZN1AC1Ei", 2)], "A::A"));
     }
 
     #[test]
     fn a_file_is_looked_for_where_debuggers_look() {
         let link = Some(("app.debug".to_owned(), 7));
         let places = |id: Option<&str>, link: &Option<(String, u32)>| {
-            let wanted = Wanted { id: id.map(str::to_owned), link: link.clone() };
-            let places = wanted.places(Path::new("/opt/bin/app"), Some("/cache".into()));
+            let separate = SeparateFile { id: id.map(str::to_owned), link: link.clone() };
+            let places = separate.candidates(Path::new("/opt/bin/app"), Some("/cache".into()));
             places.iter().map(|it| it.display().to_string()).collect::<Vec<_>>()
         };
         let by_link = ["/opt/bin/app.debug", "/opt/bin/.debug/app.debug", "/usr/lib/debug/opt/bin/app.debug"]

@@ -1,7 +1,7 @@
 //! The provider of discovered call sites, as the registry and the control use it.
 //!
 //! Life: a hook registers the provider before it publishes its first discovery. The next operation
-//! makes the only [`Finder`], which the registry owns until the process ends.
+//! makes the only [`DiscoveryProvider`], which the registry owns until the process ends.
 //!
 //! # Pending discoveries
 //! A hook that makes a discovery, or defers work on one, notes the discovery: a bit in its
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ahead::Ahead;
-use super::call_site::{Discovery, WantedOutcome};
+use super::call_site::{Discovery, EnableOutcome};
 use super::chunk::{self, ChunkPlace};
 use super::naming::Names;
-use super::reconcile::{Loaded, patch_deferred, reconcile_all, reconcile_pending};
+use super::reconcile::{LoadedObjects, patch_deferred, reconcile_all, reconcile_pending};
 use super::redirection::Redirection;
 use super::table::{ReplacedHook, is_published, published};
 use super::{call_patch, counters};
@@ -34,7 +34,7 @@ use crate::engine::registry::provider::{
 };
 use crate::engine::sites::{self, Access, Batch, Mode, Report, Site};
 
-static ENTRY: ProviderStart = ProviderStart { get_ready, begin: Finder::begin };
+static ENTRY: ProviderStart = ProviderStart { get_ready, begin: DiscoveryProvider::begin };
 
 /// Allocates the resources that hooks need and can't allocate themselves.
 fn get_ready() {
@@ -48,24 +48,24 @@ pub(super) fn register() {
 }
 
 /// The control's knowledge of discoveries between operations.
-struct Finder {
+struct DiscoveryProvider {
     pending: PendingDiscoveries,
-    loaded: Loaded,
+    loaded: LoadedObjects,
     names: Names,
     redirection: Redirection,
     ahead: Ahead,
     locked: ControlLocked,
 }
 
-impl Finder {
-    /// Makes the only `Finder`, for the registry.
+impl DiscoveryProvider {
+    /// Makes the only `DiscoveryProvider`, for the registry.
     ///
     /// # Panics
     /// If there is one, as [`ControlLocked::new`] says.
     fn begin() -> Box<dyn Provider> {
         Box::new(Self {
             pending: PendingDiscoveries::default(),
-            loaded: Loaded::default(),
+            loaded: LoadedObjects::default(),
             names: Names::default(),
             redirection: Redirection::default(),
             ahead: Ahead::default(),
@@ -74,7 +74,7 @@ impl Finder {
     }
 }
 
-impl Provider for Finder {
+impl Provider for DiscoveryProvider {
     fn look_ahead(&mut self) -> bool {
         self.ahead.look(&self.locked, &mut self.loaded, &mut self.names, &mut self.redirection)
     }
@@ -113,11 +113,11 @@ impl Provider for Finder {
         // Real calls have no bytes to switch. Split calls are switched in their own way. The others
         // are sites that the registry does not list as settled yet.
         for call in discoveries(calls) {
-            match call.set_wanted(active) {
-                WantedOutcome::Changed => report.add_patched(1),
-                WantedOutcome::Unchanged => report.add_unchanged(1),
-                WantedOutcome::Patched => sites.extend(call.site()),
-                WantedOutcome::Switched => switched.push(call),
+            match call.set_enabled(active) {
+                EnableOutcome::Changed => report.add_patched(1),
+                EnableOutcome::Unchanged => report.add_unchanged(1),
+                EnableOutcome::Patched => sites.extend(call.site()),
+                EnableOutcome::Switched => switched.push(call),
             }
         }
         sites.sort_unstable_by_key(|site: &Site| site.addr);
@@ -128,15 +128,15 @@ impl Provider for Finder {
     }
 
     fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
-        counters::begin(&self.locked, subscription, counters);
+        counters::begin_counting(&self.locked, subscription, counters);
     }
 
     fn counts_first_hits(&self) -> bool {
-        counters::is_on()
+        counters::is_counting()
     }
 
     fn go_beyond(&mut self, call: &'static dyn CallSite) {
-        of(call).into_iter().for_each(Discovery::go_beyond);
+        discovery_of(call).into_iter().for_each(Discovery::mark_beyond_capacity);
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
@@ -145,20 +145,20 @@ impl Provider for Finder {
     }
 
     fn end_first_hits(&mut self) -> Option<RetiredMemory> {
-        counters::end(&self.locked).map(|counted| counted as _)
+        counters::end_counting(&self.locked).map(|counted| counted as _)
     }
 }
 
 /// Returns the discovery behind a call site; `None` for a call site of another provider, which is a
 /// bug: there is one provider.
-pub(super) fn of(call: &'static dyn CallSite) -> Option<&'static Discovery> {
+pub(super) fn discovery_of(call: &'static dyn CallSite) -> Option<&'static Discovery> {
     let discovery = (call as &dyn Any).downcast_ref();
     debug_assert!(discovery.is_some(), "a call site of another provider");
     discovery
 }
 
 fn discoveries(calls: &[&'static dyn CallSite]) -> impl Iterator<Item = &'static Discovery> {
-    calls.iter().filter_map(|call| of(*call))
+    calls.iter().filter_map(|call| discovery_of(*call))
 }
 
 /// The discoveries that an operation looks at.
@@ -172,9 +172,9 @@ pub(super) struct PendingDiscoveries {
 }
 
 /// Makes the control look at a discovery.
-pub(super) fn note(discovery: &'static Discovery) {
+pub(super) fn note_pending(discovery: &'static Discovery) {
     if let Some(place) = ChunkPlace::of(discovery) {
-        place.note();
+        place.mark_pending();
         expect_any();
     }
 }
@@ -183,7 +183,7 @@ pub(super) fn note(discovery: &'static Discovery) {
 pub(super) fn note_patched(discovery: &'static Discovery) {
     if discovery.become_patched() {
         counters::PATCHED.add();
-        note(discovery);
+        note_pending(discovery);
     }
 }
 
@@ -191,7 +191,7 @@ impl PendingDiscoveries {
     /// Takes the notes. Only the holder of the control lock removes discoveries from the table.
     pub(super) fn take(_locked: &ControlLocked, is_all: bool) -> Self {
         let noted: Vec<_> =
-            chunk::take_noted().map(ChunkPlace::discovery).filter(|it| is_published(it)).collect();
+            chunk::take_pending().map(ChunkPlace::discovery).filter(|it| is_published(it)).collect();
         let discoveries = if is_all { published().map(ChunkPlace::discovery).collect() } else { noted };
         // A forked child of a program that has discovered nothing has nothing to look at.
         Self { is_all: is_all && !discoveries.is_empty(), discoveries }
@@ -304,6 +304,6 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "a call site of another provider")]
     fn a_call_site_of_another_provider_is_a_bug() {
-        of(&Foreign);
+        discovery_of(&Foreign);
     }
 }

@@ -16,25 +16,25 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr;
 
-use super::call::{Call, call_of};
+use super::call::{Call, read_call};
 use super::call_site::{Discovery, State};
 use super::chunk::{self, ChunkPlace};
 use super::provider::{self, ControlLocked, Exclusive, PendingDiscoveries};
 use super::reason::Reason;
 use super::table::{self, Unloaded, published};
-use super::{call_patch, first_hit, shared, tail_jumps};
+use super::{call_patch, first_hit, shared_calls, tail_jumps};
 use crate::engine::os::objects::{Frozen, Generation, Object};
 use crate::engine::registry::provider::{CallSite, Findings};
 use crate::engine::sites::word::WordOptions;
 use crate::engine::sites::{Instruction, NotNow, PatchError, SITE_LEN, TextPolicy};
 
 /// Looks at all discoveries.
-pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {
+pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut LoadedObjects) -> Findings {
     if published().next().is_none() {
         return Findings::default();
     }
     loaded.renew(exclusive.frozen());
-    let left = chunk::all().map(ChunkPlace::discovery).filter(|discovery| discovery.has_left());
+    let left = chunk::all().map(ChunkPlace::discovery).filter(|discovery| discovery.take_superseded());
     let gone = left.map(Unloaded::new).collect();
     reconcile_each(exclusive, published().map(ChunkPlace::discovery), gone, loaded)
 }
@@ -43,7 +43,7 @@ pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Fi
 pub(super) fn reconcile_pending(
     exclusive: Exclusive<'_>,
     pending: PendingDiscoveries,
-    loaded: &mut Loaded,
+    loaded: &mut LoadedObjects,
 ) -> Findings {
     loaded.renew(exclusive.frozen());
     reconcile_each(exclusive, pending.discoveries.into_iter(), Vec::new(), loaded)
@@ -53,12 +53,15 @@ fn reconcile_each(
     exclusive: Exclusive<'_>,
     discoveries: impl Iterator<Item = &'static Discovery>,
     mut gone: Vec<Unloaded>,
-    loaded: &Loaded,
+    loaded: &LoadedObjects,
 ) -> Findings {
     let mut living: Vec<&'static Discovery> = Vec::new();
     let mut holders: Vec<&KnownObject> = Vec::new();
     for discovery in discoveries {
-        match loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known)) {
+        match loaded
+            .at(discovery.text_address())
+            .filter(|known| is_present(exclusive.frozen(), discovery, known))
+        {
             Some(known) if discovery.object().is_some() => {
                 // Neighbours are mostly in one object.
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
@@ -67,11 +70,11 @@ fn reconcile_each(
                 living.push(discovery);
             }
             // The next operation names it.
-            Some(_) => provider::note(discovery),
+            Some(_) => provider::note_pending(discovery),
             None => gone.extend(unload(exclusive.locked(), discovery)),
         }
     }
-    living.sort_by_key(|discovery| discovery.text());
+    living.sort_by_key(|discovery| discovery.text_address());
     Findings {
         living: living.into_iter().map(|discovery| discovery as _).collect(),
         unloaded: (!gone.is_empty()).then(|| Box::new(gone) as _),
@@ -81,19 +84,19 @@ fn reconcile_each(
 
 /// Returns whether a discovery belongs to this object: the one that it was named by, whose text
 /// still holds the call or its replacement.
-pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &KnownObject) -> bool {
+pub(super) fn is_present(frozen: &Frozen, discovery: &'static Discovery, known: &KnownObject) -> bool {
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
     }
     if discovery.is_switched() && discovery.has_tail_jumps() {
-        return tail_jumps::are_there(frozen, discovery, &known.object);
+        return tail_jumps::are_present(frozen, discovery, &known.object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         // SAFETY: in a loaded object's text, which stays mapped: `frozen` says so.
-        return !matches!(unsafe { call_patch::is_settled(discovery, switch) }, Err(NotNow::Changed));
+        return !matches!(unsafe { call_patch::is_synced(discovery, switch) }, Err(NotNow::Changed));
     }
     if !discovery.is_site() {
-        return is_call_there(frozen, discovery);
+        return is_call_present(frozen, discovery);
     }
     let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
@@ -104,24 +107,24 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
 
 /// Returns whether a real call is still the one that was found. Another object in the place of the
 /// call's own has another call there.
-fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
+fn is_call_present(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
     // SAFETY: in a loaded object's text, which stays mapped: `_frozen` says so.
-    if unsafe { call_of(returns, discovery.hook_address()) } == Some(call) {
+    if unsafe { read_call(returns, discovery.hook_address()) } == Some(call) {
         return true;
     }
     let (at, _) = call.instruction();
     // SAFETY: in the text of a loaded object. An `int3` there is a debugger's.
     let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == 0xcc;
     // In this order: a hook that has changed it is busy until it says so.
-    is_stopped || discovery.is_busy() || discovery.is_patched()
+    is_stopped || discovery.is_changing() || discovery.is_patched()
 }
 
 fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unloaded> {
     // A hook may be faster, and put the new object's discovery in its place. The old one is marked
     // as left then.
     let entry = table::find(discovery.key())?;
-    discovery.look_up_again();
+    discovery.invalidate_cache();
     entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))
 }
 
@@ -129,34 +132,39 @@ fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unlo
 pub(super) fn patch_deferred(
     exclusive: Exclusive<'_>,
     pending: &mut PendingDiscoveries,
-    loaded: &mut Loaded,
+    loaded: &mut LoadedObjects,
 ) {
-    let deferred: Vec<_> = pending.discoveries.iter().copied().filter(|it| waits(it)).collect();
-    let shared: Vec<_> = pending.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
+    let deferred: Vec<_> = pending.discoveries.iter().copied().filter(|it| is_deferred(it)).collect();
+    let shared: Vec<_> = pending.discoveries.iter().copied().filter(|it| shared_calls::is_site(it)).collect();
     if deferred.is_empty() && shared.is_empty() {
         return;
     }
     loaded.renew(exclusive.frozen());
     for discovery in shared {
-        let is_there =
-            loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen(), discovery, known));
+        let is_present = loaded
+            .at(discovery.text_address())
+            .is_some_and(|known| is_present(exclusive.frozen(), discovery, known));
         // It may be in the lists of sites, so these are made anew.
-        pending.is_all |= is_there && shared::unpatch(exclusive, discovery);
+        pending.is_all |= is_present && shared_calls::unpatch(exclusive, discovery);
     }
     if first_hit::may_write() {
         let calls = deferred.iter().copied().filter(|it| it.state() == State::Waiting);
-        let calls = calls
-            .filter(|it| loaded.at(it.text()).is_some_and(|known| is_there(exclusive.frozen(), it, known)));
+        let calls = calls.filter(|it| {
+            loaded.at(it.text_address()).is_some_and(|known| is_present(exclusive.frozen(), it, known))
+        });
         first_hit::patch_all(exclusive, calls.filter_map(|it| Some((it, it.call()?))));
     }
     let mut has_trap = true;
-    for discovery in deferred.iter().filter(|it| waits(it)) {
+    for discovery in deferred.iter().filter(|it| is_deferred(it)) {
         has_trap = patch_or_switch(exclusive, discovery, loaded, has_trap);
     }
-    { deferred }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(provider::note);
+    { deferred }
+        .into_iter()
+        .filter(|it| !it.is_switched() && is_deferred(it))
+        .for_each(provider::note_pending);
 }
 
-fn waits(discovery: &Discovery) -> bool {
+fn is_deferred(discovery: &Discovery) -> bool {
     match discovery.state() {
         // Memory may have been short for a moment.
         State::Waiting | State::Unpatched(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
@@ -173,11 +181,11 @@ fn waits(discovery: &Discovery) -> bool {
 fn patch_or_switch(
     exclusive: Exclusive<'_>,
     discovery: &'static Discovery,
-    loaded: &Loaded,
+    loaded: &LoadedObjects,
     has_trap: bool,
 ) -> bool {
     let Some(known) =
-        loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known))
+        loaded.at(discovery.text_address()).filter(|known| is_present(exclusive.frozen(), discovery, known))
     else {
         return has_trap;
     };
@@ -185,7 +193,7 @@ fn patch_or_switch(
         if discovery.is_switched() {
             // Jumps that can't be written go on to the hook, which knows whether a consumer
             // listens.
-            let _ = tail_jumps::settle(exclusive, discovery);
+            let _ = tail_jumps::sync(exclusive, discovery);
         } else {
             tail_jumps::begin(exclusive, discovery, &known.object);
         }
@@ -194,11 +202,12 @@ fn patch_or_switch(
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
         // others.
-        let _ = call_patch::settle(exclusive, discovery, switch);
+        let _ = call_patch::sync(exclusive, discovery, switch);
         return has_trap;
     }
     // SAFETY: in a loaded object's text, which stays mapped: `exclusive` says so.
-    let call = discovery.returns().and_then(|returns| unsafe { call_of(returns, discovery.hook_address()) });
+    let call =
+        discovery.returns().and_then(|returns| unsafe { read_call(returns, discovery.hook_address()) });
     call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
 }
 
@@ -208,8 +217,8 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     if let Some(switch) = discovery.switch() {
         let result = if is_alias { Ok(()) } else { call_patch::begin_deferred(exclusive, discovery, switch) };
         match result {
-            Ok(()) if is_alias => discovery.keep(Reason::SplitCall),
-            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+            Ok(()) if is_alias => discovery.keep_unpatched(Reason::SplitCall),
+            Err(NotNow::Protected(errno)) => discovery.keep_unpatched(Reason::Protected { errno }),
             // Other code holds it: try again the next time.
             Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
         }
@@ -217,11 +226,11 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     }
     if is_alias && !has_trap {
         // Asking again for each call would take too long.
-        discovery.keep(Reason::NoTrap);
+        discovery.keep_unpatched(Reason::NoTrap);
         return false;
     }
     let Some(active) = discovery.active() else { return has_trap };
-    let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
+    let wanted = if discovery.is_enabled() { active } else { Instruction::NOP5 };
     let (at, expected, value) = call.rewritten(wanted);
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
@@ -229,16 +238,16 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     match unsafe { WordOptions::new().text_policy(text).replace(at, expected, value) } {
         Ok(_) => provider::note_patched(discovery),
         Err(PatchError::Signal { .. }) => {
-            discovery.keep(Reason::NoTrap);
+            discovery.keep_unpatched(Reason::NoTrap);
             return false;
         }
         Err(PatchError::Text { error, .. }) => {
             let errno = error.errno().unwrap_or(libc::EFAULT);
-            discovery.keep(Reason::Protected { errno });
+            discovery.keep_unpatched(Reason::Protected { errno });
         }
         Err(PatchError::Alias { error, .. }) => {
             let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
-            discovery.keep(Reason::Protected { errno });
+            discovery.keep_unpatched(Reason::Protected { errno });
         }
         // A hook was faster, or other code holds it: try again the next time.
         Err(_) => {}
@@ -248,7 +257,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
 
 /// All loaded objects.
 #[derive(Default)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedObjects {
     /// `None` before the first list.
     generation: Option<Generation>,
     objects: Vec<KnownObject>,
@@ -262,7 +271,7 @@ pub(super) struct KnownObject {
     pub(super) hash: u64,
 }
 
-impl Loaded {
+impl LoadedObjects {
     /// Lists the objects again, if some came or went.
     pub(super) fn renew(&mut self, frozen: &Frozen) {
         let generation = Some(frozen.generation());
@@ -317,7 +326,7 @@ mod tests {
             let segments = vec![segment(start..start + 16, false), segment(start + 16..start + 32, true)];
             Object { name: name.to_owned(), base: start, segments, notes: Vec::new(), is_main: false }
         };
-        let loaded = Loaded::new(vec![object("high", 4096), object("low", 64)]);
+        let loaded = LoadedObjects::new(vec![object("high", 4096), object("low", 64)]);
         let at = |addr| loaded.at(addr).map(|known| known.object.name.as_str());
         let found = [0, 64, 79, 80, 95, 96, 4111, 4112, 4127, 4128].map(at);
         let (low, high) = (Some("low"), Some("high"));

@@ -24,7 +24,7 @@ const NAMES: [&CStr; 2] = [c"__cyg_profile_func_enter", c"__cyg_profile_func_exi
 
 /// One of the two functions, here and elsewhere. An address is 0 if there is no such function.
 #[derive(Clone, Copy, Debug)]
-struct Bound {
+struct HookBinding {
     name: &'static CStr,
     /// This crate's hook.
     own: usize,
@@ -34,7 +34,7 @@ struct Bound {
     first: usize,
 }
 
-impl Bound {
+impl HookBinding {
     /// Looks both functions up. Takes the dynamic linker's outer lock.
     fn all(hooks: [usize; 2]) -> [Self; 2] {
         [0, 1].map(|at| {
@@ -47,7 +47,7 @@ impl Bound {
 
     /// Returns the functions whose calls can be redirected.
     fn redirected() -> impl Iterator<Item = &'static Self> {
-        BOUND.get().into_iter().flatten().filter(|it| it.empty != 0 && it.empty != it.own)
+        BINDINGS.get().into_iter().flatten().filter(|it| it.empty != 0 && it.empty != it.own)
     }
 
     /// Returns whether a word leads to the empty function, now or from its first use on. A program
@@ -56,17 +56,17 @@ impl Bound {
         self.empty == if slot.is_looked_up { slot.value } else { self.first }
     }
 
-    /// Leads those words of all objects that `is_asked` chooses to a function. Returns the
+    /// Leads those words of all objects that `is_chosen` chooses to a function. Returns the
     /// addresses of those that the system let change, and how many it did not.
-    fn lead(
+    fn rebind(
         &self,
         frozen: &Frozen,
         to: usize,
-        is_asked: impl Fn(&ImportSlot) -> bool,
+        is_chosen: impl Fn(&ImportSlot) -> bool,
     ) -> (Vec<usize>, usize) {
         let (mut led, mut refused) = (Vec::new(), 0);
         let name = self.name.to_str().unwrap_or_default();
-        for slot in frozen.import_slots(name, self.own).into_iter().filter(is_asked) {
+        for slot in frozen.import_slots(name, self.own).into_iter().filter(is_chosen) {
             let written = write_text(&(slot.addr..slot.addr + size_of::<usize>()), &mut || {
                 // SAFETY: an aligned word of a loaded object, which is writable now. The dynamic
                 // linker may look the function up meanwhile, and write it, too.
@@ -82,16 +82,16 @@ impl Bound {
 }
 
 /// The looked-up functions, from the first [`begin`] on.
-static BOUND: OnceLock<[Bound; 2]> = OnceLock::new();
+static BINDINGS: OnceLock<[HookBinding; 2]> = OnceLock::new();
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static LED: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks up where calls of the hooks lead. The caller holds no lock.
 pub(super) fn look_up(hooks: [usize; 2]) {
-    if BOUND.get().is_none() {
+    if BINDINGS.get().is_none() {
         // No thread waits for another here, which a child of a fork would do for ever.
-        let _ = BOUND.set(Bound::all(hooks));
+        let _ = BINDINGS.set(HookBinding::all(hooks));
     }
 }
 
@@ -103,21 +103,24 @@ pub(super) fn begin(hooks: [usize; 2]) {
 
 /// Returns the words of objects that lead their calls to this crate's hooks, and those that lead to
 /// no text yet. Binds those that the dynamic linker would bind here at their first use.
-pub(super) fn leading(frozen: &Frozen, is_text: impl Fn(usize) -> bool) -> (Vec<(usize, Kind)>, Vec<usize>) {
-    let (mut leading, mut unsettled) = (Vec::new(), Vec::new());
-    for (bound, kind) in BOUND.get().into_iter().flatten().zip([Kind::Entry, Kind::Exit]) {
-        let is_due = |slot: &ImportSlot| !slot.is_looked_up && bound.first == bound.own;
-        bound.lead(frozen, bound.own, is_due);
-        let name = bound.name.to_str().unwrap_or_default();
+pub(super) fn words_to_hooks(
+    frozen: &Frozen,
+    is_text: impl Fn(usize) -> bool,
+) -> (Vec<(usize, Kind)>, Vec<usize>) {
+    let (mut leading, mut unbound) = (Vec::new(), Vec::new());
+    for (binding, kind) in BINDINGS.get().into_iter().flatten().zip([Kind::Entry, Kind::Exit]) {
+        let is_due = |slot: &ImportSlot| !slot.is_looked_up && binding.first == binding.own;
+        binding.rebind(frozen, binding.own, is_due);
+        let name = binding.name.to_str().unwrap_or_default();
         for slot in frozen.import_slots(name, 0) {
-            if slot.value == bound.own {
+            if slot.value == binding.own {
                 leading.push((slot.addr, kind));
             } else if !is_text(slot.value) {
-                unsettled.push(slot.addr);
+                unbound.push(slot.addr);
             }
         }
     }
-    (leading, unsettled)
+    (leading, unbound)
 }
 
 /// Leads calls back at the next look, and redirects no more.
@@ -147,8 +150,8 @@ impl Redirection {
             return;
         }
         self.seen = now;
-        for bound in Bound::redirected() {
-            let (led, refused) = bound.lead(frozen, bound.own, |slot| bound.is_empty(slot));
+        for binding in HookBinding::redirected() {
+            let (led, refused) = binding.rebind(frozen, binding.own, |slot| binding.is_empty(slot));
             LED.fetch_add(led.len(), Ordering::Relaxed);
             REFUSED.fetch_add(refused, Ordering::Relaxed);
             self.led.extend(led);
@@ -160,9 +163,11 @@ impl Redirection {
         if IS_ON.load(Ordering::Acquire) || self.seen.take().is_none() {
             return;
         }
-        for bound in Bound::redirected() {
+        for binding in HookBinding::redirected() {
             // A word may by now be that of another object, which the linker has bound here.
-            bound.lead(frozen, bound.empty, |slot| slot.value == bound.own && self.led.contains(&slot.addr));
+            binding.rebind(frozen, binding.empty, |slot| {
+                slot.value == binding.own && self.led.contains(&slot.addr)
+            });
         }
         self.led.clear();
     }

@@ -17,11 +17,11 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::call::{Call, call_of};
+use super::call::{Call, read_call};
 use super::call_site::{Discovery, Hit, State};
 use super::chunk::{self, ChunkPlace};
 use super::reason::Reason;
-use super::{counters, provider, shared};
+use super::{counters, provider, shared_calls};
 use crate::engine::dispatch::{InlineHook, ReadGuard};
 use crate::engine::registry::provider::{CallSite, note_all};
 use crate::engine::sites::SiteAddr;
@@ -86,7 +86,7 @@ pub(super) fn find_or_place(key: usize) -> Option<&'static CallEntry> {
 }
 
 /// Makes sure that [`find_or_place`] has room for most keys, unless there is no memory.
-pub(super) fn keep_room() {
+pub(super) fn reserve() {
     TABLE.keep_room(published().count());
 }
 
@@ -110,7 +110,7 @@ pub(super) unsafe fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     // In this order: the thread that makes it a site has published it before.
     let is_site = discovery.is_site();
     // SAFETY: the caller's promise.
-    let there = discovery.returns().and_then(|returns| unsafe { call_of(returns, hook) });
+    let there = discovery.returns().and_then(|returns| unsafe { read_call(returns, hook) });
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
@@ -153,35 +153,35 @@ pub(super) unsafe fn publish(
         if let Some(known) = old.filter(|old| !unsafe { is_stale(old, hook) }) {
             return Some((known, false));
         }
-        let place = if may_map { chunk::take(near) } else { chunk::take_mapped() }?;
+        let place = if may_map { chunk::allocate(near) } else { chunk::allocate_mapped() }?;
         let no_stub = place.refusal().filter(|_| state == State::Waiting);
         let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
-        let member = counters::member(inside);
-        let is_beyond = member.is_none() && counters::is_on();
-        Discovery::write(place, key, call, hit, hook, state, member);
+        let counter = counters::take_counter(inside);
+        let is_beyond_capacity = counter.is_none() && counters::is_counting();
+        Discovery::write(place, key, call, hit, hook, state, counter);
         if let FoundBy::Operation { at } = by {
-            place.discovery().told_at.store(at, Ordering::Relaxed);
+            place.discovery().found_at.store(at, Ordering::Relaxed);
         }
         if let Some(owner) = owner {
-            shared::find_twin(place.discovery(), owner);
+            shared_calls::find_sibling(place.discovery(), owner);
         }
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
-            if is_beyond {
-                place.discovery().go_beyond();
+            if is_beyond_capacity {
+                place.discovery().mark_beyond_capacity();
             }
             if let Some(old) = old {
-                old.leave();
+                old.mark_superseded();
                 note_all();
             }
-            provider::note(place.discovery());
+            provider::note_pending(place.discovery());
             return Some((place.discovery(), true));
         }
         // Another thread was faster. No thread has seen this one.
         let counter = place.discovery().counter();
         drop(ReplacedHook::take(place.discovery()));
-        chunk::give_back(place);
-        counter.into_iter().for_each(|counter| counters::give_back(inside, counter));
+        chunk::free(place);
+        counter.into_iter().for_each(|counter| counters::return_counter(inside, counter));
     }
 }
 
@@ -195,7 +195,7 @@ impl ReplacedHook {
     /// Takes a discovery's inline hook, once no definition refers to it. For the holder of the
     /// control lock.
     pub(super) fn take(discovery: &'static Discovery) -> Option<Self> {
-        discovery.part_with_inline_hook().then(|| Self(discovery))
+        discovery.detach_inline_hook().then(|| Self(discovery))
     }
 }
 
@@ -203,7 +203,7 @@ impl Drop for ReplacedHook {
     fn drop(&mut self) {
         // SAFETY: taken once, and dropped when `reclaimer` gives it out.
         unsafe { InlineHook::drop_in_place(self.0.inline_hook.get().cast()) };
-        self.0.disown();
+        self.0.release();
     }
 }
 
@@ -223,6 +223,6 @@ impl Unloaded {
 impl Drop for Unloaded {
     fn drop(&mut self) {
         drop(ReplacedHook::take(self.0));
-        self.0.disown();
+        self.0.release();
     }
 }

@@ -8,10 +8,10 @@
 //! reached it, nor whether the text around that jump is still the one that was decoded.
 //!
 //! While the probe is active, the jumps are the compiler's. The hook looks the function up to
-//! deliver a hit, once for each place that it returns to ([`fast`](super::fast)). A function may
-//! also have jumps that were not understood. These go to the hook as ever, which knows whether a
-//! consumer listens. If a hit arrives though no consumer listens, the object may have been loaded
-//! anew. So the first, second, fourth, … such hit asks the next operation to look.
+//! deliver a hit, once for each place that it returns to ([`call_cache`](super::call_cache)). A
+//! function may also have jumps that were not understood. These go to the hook as ever, which knows
+//! whether a consumer listens. If a hit arrives though no consumer listens, the object may have
+//! been loaded anew. So the first, second, fourth, … such hit asks the next operation to look.
 //!
 //! The argument of a jump must be certain. A jump of another function, inlined here, would
 //! otherwise be silenced together with this one's.
@@ -24,7 +24,7 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::call::{LOOKED_AT, leads_to};
+use super::call::{MAX_CALL_LEN, leads_to};
 use super::call_patch::{self, CallPatch};
 use super::call_site::{Discovery, State, TailJumps};
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
@@ -47,19 +47,19 @@ impl TailJumps {
     }
 
     /// Turns decoded jumps into the switches that the loaded object allows.
-    fn settle(&mut self, discovery: &Discovery, object: &Object) {
+    fn resolve(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
-        let is_told = |jump: &&Jump| match jump.function {
+        let is_own = |jump: &&Jump| match jump.function {
             RegisterValue::Address(function) => function == hit.function,
-            RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
+            RegisterValue::Pointer(at) if !segment_holds(object, at, size_of::<usize>(), false) => false,
             // SAFETY: in a segment of a loaded object.
             RegisterValue::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
         };
         let mut switches = Vec::new();
-        if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
+        if fragments.iter().all(|fragment| matches_loaded(fragment, object, jumps)) {
             let hook = discovery.hook_address();
-            let leading = jumps.iter().filter(is_told).filter(|jump| {
+            let leading = jumps.iter().filter(is_own).filter(|jump| {
                 // SAFETY: in the text of `object`, which the caller keeps loaded.
                 unsafe { leads_to(jump.target, hook) }
             });
@@ -70,7 +70,7 @@ impl TailJumps {
 }
 
 /// Returns whether a segment has these bytes; one of text, if asked for.
-pub(super) fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
+pub(super) fn segment_holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
     let end = at.saturating_add(len);
     { &object.segments }
         .iter()
@@ -78,13 +78,13 @@ pub(super) fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bo
 }
 
 /// Returns whether the loaded object has this code, apart from changes that this crate has made.
-pub(super) fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
+pub(super) fn matches_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
     let is_known = |at: usize, found: u8| {
         let is_call = |returns: usize| table::find(returns).and_then(CallEntry::discovery).is_some();
         let is_jump = || found == RET && jumps.iter().any(|jump| jump.at == at);
-        (at + 1..=at + LOOKED_AT).any(is_call) || is_jump()
+        (at + 1..=at + MAX_CALL_LEN).any(is_call) || is_jump()
     };
-    holds(object, fragment.addr, fragment.code.len(), true)
+    segment_holds(object, fragment.addr, fragment.code.len(), true)
         && (fragment.addr..).zip(&fragment.code).all(|(at, byte)| {
             // SAFETY: in the text of a loaded object.
             let found = unsafe { ptr::read_volatile(at as *const u8) };
@@ -99,14 +99,16 @@ pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, obj
     let decoded = discovery.tail_jumps.load(Ordering::Acquire);
     // SAFETY: from `set_tail_jumps`; `exclusive` says that no other thread has it.
     let Some(tail_jumps) = (unsafe { decoded.as_mut() }) else { return };
-    tail_jumps.settle(discovery, object);
+    tail_jumps.resolve(discovery, object);
     if discovery.tail_switches().is_empty() {
         discovery.drop_tail_jumps();
-        return discovery.keep(Reason::NotACall);
+        return discovery.keep_unpatched(Reason::NotACall);
     }
-    match settle(exclusive, discovery) {
+    match sync(exclusive, discovery) {
         // A jump that could not be written stays a jump, and the hook judges its hits.
-        Settled { written: 0, error: Some(errno) } => discovery.keep(Reason::Protected { errno }),
+        SyncResult { written: 0, error: Some(errno) } => {
+            discovery.keep_unpatched(Reason::Protected { errno })
+        }
         _ => {
             if discovery.become_switched() {
                 counters::PATCHED.add();
@@ -117,40 +119,36 @@ pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, obj
 }
 
 /// The result of settling a function's jumps.
-pub(super) struct Settled {
+pub(super) struct SyncResult {
     written: usize,
     error: Option<i32>,
 }
 
 /// Makes all of a function's jumps agree with `wanted`.
-pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
-    let mut settled = Settled { written: 0, error: None };
+pub(super) fn sync(exclusive: Exclusive<'_>, discovery: &Discovery) -> SyncResult {
+    let mut synced = SyncResult { written: 0, error: None };
     let alias = if first_hit::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
-            None => call_patch::settle(exclusive, discovery, *switch),
-            Some(Ok(alias)) => settle_through(alias, discovery, *switch),
+            None => call_patch::sync(exclusive, discovery, *switch),
+            Some(Ok(alias)) => sync_through(alias, discovery, *switch),
             Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
         };
         match result {
-            Ok(_) => settled.written += 1,
-            Err(NotNow::Protected(errno)) => settled.error = Some(errno),
+            Ok(_) => synced.written += 1,
+            Err(NotNow::Protected(errno)) => synced.error = Some(errno),
             // Another writer has changed it.
             Err(NotNow::Later | NotNow::Changed) => {}
         }
     }
-    settled
+    synced
 }
 
 /// Makes a jump agree with `wanted` through the kernel. The kernel writes one byte, which every
 /// thread sees whole.
-pub(super) fn settle_through(
-    alias: &Alias,
-    discovery: &Discovery,
-    switch: CallPatch,
-) -> Result<bool, NotNow> {
+pub(super) fn sync_through(alias: &Alias, discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: the caller keeps the jump's object loaded.
-    if unsafe { call_patch::is_settled(discovery, switch) }? {
+    if unsafe { call_patch::is_synced(discovery, switch) }? {
         return Ok(false);
     }
     let (at, byte) = switch.first_byte(discovery.is_active());
@@ -160,19 +158,20 @@ pub(super) fn settle_through(
 
 /// Returns whether the loaded text still holds a function's jumps, active or latent. The function's
 /// object is loaded.
-pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object) -> bool {
+pub(super) fn are_present(_frozen: &Frozen, discovery: &Discovery, object: &Object) -> bool {
     discovery.tail_switches().iter().all(|switch| {
         // SAFETY: in the text of a loaded object, which stays mapped: `_frozen` says so.
-        holds(object, switch.word, 8, true) && switch.is_active(unsafe { read_word(switch.word) }).is_some()
+        segment_holds(object, switch.word, 8, true)
+            && switch.is_active(unsafe { read_word(switch.word) }).is_some()
     })
 }
 
 /// Notes a hit of such a function that no consumer wants. The thread was late, the jump was not
 /// understood, or the object was loaded anew.
-pub(super) fn stray(discovery: &'static Discovery) {
-    let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
+pub(super) fn note_unexpected_hit(discovery: &'static Discovery) {
+    let before = discovery.unexpected_hits.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {
-        provider::note(discovery);
+        provider::note_pending(discovery);
     }
 }
 
@@ -186,7 +185,7 @@ impl Discovery {
     pub(super) fn set_tail_jumps(&self, _locked: &ControlLocked, tail_jumps: TailJumps) {
         self.drop_tail_jumps();
         self.tail_jumps.store(Box::into_raw(Box::new(tail_jumps)), Ordering::Release);
-        self.wait_again();
+        self.retry_patching();
     }
 
     /// Returns its jumps.

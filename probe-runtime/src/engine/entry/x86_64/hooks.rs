@@ -1,5 +1,5 @@
 //! Bodies of the functions that code compiled with `-finstrument-functions` calls. `finstrument`
-//! has the functions, and the table `fast` of calls that were looked up: entries of 32 bytes with
+//! has the functions, and the table `call_cache` of calls that were looked up: entries of 32 bytes with
 //! the return address, the function, the code at which the call continues, and a stub.
 
 /// A hook: jumps to the call's stub, if `$fast` knows it, and otherwise to the function
@@ -37,7 +37,7 @@ macro_rules! hook {
     };
 }
 
-/// Calls the stub, at the offset `$stub` of the entry of `fast` that [`hook`] has found.
+/// Calls the stub, at the offset `$stub` of the entry of `call_cache` that [`hook`] has found.
 macro_rules! call_stub {
     ($stub:expr) => {
         std::arch::naked_asm!(".cfi_startproc", "endbr64", "call [rcx + {stub}]", "ret", ".cfi_endproc", stub = const $stub)

@@ -9,8 +9,8 @@
 //! [`ahead`](super::ahead) is a real call from the beginning.
 //!
 //! A function that is first seen there while its probe is active has no hook of its own yet. The
-//! next operation gives it one. Until then its hits count for its *twin*, a call site of the same
-//! function in the same object.
+//! next operation gives it one. Until then its hits count for its *sibling*, a call site of the
+//! same function in the same object.
 
 // Safety: relies on the hook being in the owner's object, which stays mapped with all that is in
 // it.
@@ -33,40 +33,41 @@ use crate::engine::sites::{Instruction, SITE_LEN, TextPolicy};
 use probe_core::abi::Definition;
 
 /// Notes that another function came by this call.
-pub(super) fn note(owner: &'static Discovery) {
+pub(super) fn mark_shared(owner: &'static Discovery) {
     if owner.become_shared() {
-        owner.keep(Reason::Shared);
-        provider::note(owner);
+        owner.keep_unpatched(Reason::Shared);
+        provider::note_pending(owner);
     }
 }
 
 /// Finds another call site of the same function, for a discovery that was made at its owner's call.
 /// It looks at all discoveries once.
-pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery) {
+pub(super) fn find_sibling(discovery: &'static Discovery, owner: &'static Discovery) {
     let Some(object) = owner.object() else { return };
-    let is_twin = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
-    if let Some(twin) = published().map(ChunkPlace::discovery).find(is_twin) {
-        discovery.twin.store(ptr::from_ref(twin).cast_mut(), Ordering::Release);
+    let is_sibling = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
+    if let Some(sibling) = published().map(ChunkPlace::discovery).find(is_sibling) {
+        discovery.sibling.store(ptr::from_ref(sibling).cast_mut(), Ordering::Release);
     }
 }
 
-/// Returns the definition of the twin, if a consumer listens there.
-pub(super) fn listening<'a>(
+/// Returns the definition of the sibling, if a consumer listens there.
+pub(super) fn sibling_definition<'a>(
     inside: &'a ReadGuard,
     discovery: &'static Discovery,
     owner: &'static Discovery,
 ) -> Option<&'a Definition> {
     // SAFETY: a discovery, whose memory is never given back.
-    let twin: &'static Discovery = unsafe { discovery.twin.load(Ordering::Acquire).as_ref() }?;
+    let sibling: &'static Discovery = unsafe { discovery.sibling.load(Ordering::Acquire).as_ref() }?;
     // Its place may belong to another discovery by now.
-    let is_twin = twin.object().is_some() && twin.object() == owner.object() && twin.hit() == discovery.hit();
-    (is_twin && is_listened_to(twin)).then(|| twin.definition_inside(inside))?
+    let is_sibling =
+        sibling.object().is_some() && sibling.object() == owner.object() && sibling.hit() == discovery.hit();
+    (is_sibling && is_listened_to(sibling)).then(|| sibling.definition_inside(inside))?
 }
 
 /// Returns whether a consumer listens to a call in the object that the hook returns to.
 pub(super) fn is_listened_to(discovery: &'static Discovery) -> bool {
     if !discovery.is_site() {
-        return discovery.is_wanted();
+        return discovery.is_enabled();
     }
     discovery.site().is_some_and(|site| {
         // SAFETY: in the object where the hook returns to.
@@ -77,7 +78,7 @@ pub(super) fn is_listened_to(discovery: &'static Discovery) -> bool {
 
 /// Returns whether a call is still a site, though it is shared.
 pub(super) fn is_site(discovery: &Discovery) -> bool {
-    discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
+    discovery.is_shared() && discovery.is_site() && !discovery.is_changing()
 }
 
 /// Makes a site of a loaded object the call again that it was. Returns whether it is one now.
@@ -91,7 +92,7 @@ pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) 
         unsafe { WordOptions::new().text_policy(text).replace(at, value, original) }.is_ok()
     });
     if is_call {
-        discovery.end_site();
+        discovery.mark_shared_call();
         debug_assert_eq!(discovery.state(), State::Unpatched(Reason::Shared));
     }
     is_call

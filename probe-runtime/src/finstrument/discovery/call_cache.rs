@@ -12,22 +12,22 @@
 //! Life: a hit that was looked up fills the entry, if that is free. From then on the entry is that
 //! call's and that function's for good. The discovery keeps its number. A thread that begins or
 //! ceases to listen, or that finds the object gone, empties the target. It does so after it has
-//! changed `is_wanted`, and a thread that fills an entry looks at `is_wanted` afterwards. If two
+//! changed `is_enabled`, and a thread that fills an entry looks at `is_enabled` afterwards. If two
 //! calls share an entry, the later one is looked up each time.
 //! Cost: 32 bytes for each of 8,192 entries; only the touched pages take memory.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 /// The number of entries, as a power of two.
-const BITS: u32 = 13;
+const ENTRIES_LOG2: u32 = 13;
 /// The shift that turns a product into the number of an entry.
-pub(super) const SHIFT: u32 = usize::BITS - BITS;
+pub(super) const SHIFT: u32 = usize::BITS - ENTRIES_LOG2;
 /// Fibonacci hashing, as in [`Table`](probe_patch::__runtime::table::Table).
 pub(super) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
 
 /// A call. Hooks read this in assembly.
 #[repr(C, align(32))]
-pub(super) struct FastCall {
+pub(super) struct CachedCall {
     /// The return address; 0 while the entry is free.
     returns: AtomicUsize,
     function: AtomicUsize,
@@ -38,25 +38,25 @@ pub(super) struct FastCall {
 }
 
 /// The offset of the stub.
-pub(super) const STUB: usize = std::mem::offset_of!(FastCall, stub);
+pub(super) const STUB: usize = std::mem::offset_of!(CachedCall, stub);
 
-const _: () = assert!(size_of::<FastCall>() == 32);
+const _: () = assert!(size_of::<CachedCall>() == 32);
 
-pub(super) static ENTRIES: [FastCall; 1 << BITS] = [const {
-    FastCall {
+pub(super) static ENTRIES: [CachedCall; 1 << ENTRIES_LOG2] = [const {
+    CachedCall {
         returns: AtomicUsize::new(0),
         function: AtomicUsize::new(0),
         target: AtomicUsize::new(0),
         stub: AtomicUsize::new(0),
     }
-}; 1 << BITS];
+}; 1 << ENTRIES_LOG2];
 
 /// The entries of a discovery, from 1; 0 in free places. A call that is known has one. A function
 /// whose calls are not known may have been reached by many.
 #[derive(Default)]
-pub(super) struct FastCalls([AtomicU16; 4]);
+pub(super) struct CachedEntries([AtomicU16; 4]);
 
-impl FastCalls {
+impl CachedEntries {
     /// Forgets all, for another discovery. No thread fills one meanwhile.
     pub(super) fn reset(&self) {
         self.0.iter().for_each(|it| it.store(0, Ordering::Relaxed));
@@ -76,7 +76,7 @@ impl FastCalls {
             let taken = place.compare_exchange(0, value, Ordering::AcqRel, Ordering::Acquire);
             taken.is_ok() || taken == Err(value)
         };
-        if is_taken(&entry.returns, returns) && is_taken(&entry.function, function) && self.keep(number) {
+        if is_taken(&entry.returns, returns) && is_taken(&entry.function, function) && self.remember(number) {
             entry.stub.store(stub, Ordering::SeqCst);
             entry.target.store(target, Ordering::SeqCst);
             if !is_so() {
@@ -86,7 +86,7 @@ impl FastCalls {
     }
 
     /// Makes all hits be looked up again.
-    pub(super) fn empty(&self) {
+    pub(super) fn invalidate(&self) {
         for kept in &self.0 {
             if let Some(number) = usize::from(kept.load(Ordering::SeqCst)).checked_sub(1) {
                 ENTRIES[number].target.store(0, Ordering::SeqCst);
@@ -95,7 +95,7 @@ impl FastCalls {
     }
 
     /// Keeps the number of an entry, if there is room.
-    fn keep(&self, number: usize) -> bool {
+    fn remember(&self, number: usize) -> bool {
         let Ok(kept) = u16::try_from(number + 1) else { return false };
         self.0.iter().any(|place| {
             let taken = place.compare_exchange(0, kept, Ordering::SeqCst, Ordering::SeqCst);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_one_calls_until_all_is_looked_up_again() {
-        let (own, other) = (FastCalls::default(), FastCalls::default());
+        let (own, other) = (CachedEntries::default(), CachedEntries::default());
         own.fill(0x1234, 7, [70, 0], || true);
         assert_eq!(target(0x1234), 70);
         other.fill(0x1234, 8, [80, 0], || true);
@@ -126,7 +126,7 @@ mod tests {
         (0..9).for_each(|number| own.fill(returns(number), 7, [70, 0], || true));
         assert_eq!((0..9).filter(|number| target(returns(*number)) == 70).count(), 3);
         own.fill(0x1234, 7, [72, 0], || true);
-        own.empty();
+        own.invalidate();
         assert!((0..9).all(|number| target(returns(number)) == 0) && target(0x1234) == 0);
         own.reset();
         own.fill(returns(8), 7, [70, 0], || true);
