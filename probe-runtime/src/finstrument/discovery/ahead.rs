@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::call::{Target, read_call};
 use super::call_site::Hit;
-use super::jumps::{Fragment, HookUse, RegisterValue, hook_uses};
+use super::jumps::{Fragment, HookUse, hook_uses};
 use super::naming::Names;
 use super::provider::ControlLocked;
 use super::reconcile::{KnownObject, LoadedObjects, is_present};
 use super::redirection::{self, Redirection};
 use super::table::{self, CallEntry, FoundBy, publish};
-use super::tail_jumps::{matches_loaded, segment_holds};
+use super::tail_jumps::{matches_loaded, value_in};
 use super::{chunk, shared_calls};
 use crate::engine::clock::counter;
 use crate::engine::control::Looking;
@@ -60,33 +60,37 @@ pub(super) fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// Text of an object, and the number of the look that has found its calls of the hooks; 0 if it has
-/// none.
+/// Text of an object, and the number of the look that found calls of the hooks in it; 0 if the
+/// object has no such calls.
 struct Text {
     start: AtomicUsize,
     end: AtomicUsize,
     look: AtomicUsize,
 }
 
-/// The text that was looked at; 0 in places that were never used, which are the last ones.
-static TEXTS: [Text; 256] =
-    [const { Text { start: AtomicUsize::new(0), end: AtomicUsize::new(0), look: AtomicUsize::new(0) } }; 256];
+/// The number of texts that can be published. Further ones count as known.
+const MAX_TEXTS: usize = 256;
 
-/// The number of looks when a thread last waited for one in vain.
+/// The text that looks have covered. Unused places are at the end, and have an `end` of 0.
+static TEXTS: [Text; MAX_TEXTS] =
+    [const { Text { start: AtomicUsize::new(0), end: AtomicUsize::new(0), look: AtomicUsize::new(0) } };
+        MAX_TEXTS];
+
+/// The number of looks at the moment when a thread last gave up waiting for one.
 static GAVE_UP_AT_LOOK: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The longest time that a thread waits for a look to begin, in ticks of the processor's counter:
+/// Limits how long a thread waits for a look to begin, in ticks of the processor's counter:
 /// half a second at 4 GHz, a second at 2. A look is due every 300 ms.
 const MAX_TICKS_WITHOUT_LOOK: u64 = 2_000_000_000;
-/// The same for all of the wait: a look that goes on waits for no lock but the heap's.
+/// Limits the whole wait, in the same ticks. A running look waits for no lock but the heap's.
 const MAX_TICKS_OF_WAIT: u64 = 10 * MAX_TICKS_WITHOUT_LOOK;
 
-/// The number of looks that are at work.
+/// The number of looks that are running.
 static RUNNING_LOOKS: AtomicUsize = AtomicUsize::new(0);
-/// The number of looks that have ended, also of those that have found nothing.
+/// The number of looks that have ended, with or without a finding.
 static ENDED_LOOKS: AtomicUsize = AtomicUsize::new(0);
 
-/// A look at work, until it is dropped.
+/// A running look, until it is dropped.
 struct RunningLook(());
 
 impl RunningLook {
@@ -102,8 +106,8 @@ impl Drop for RunningLook {
     }
 }
 
-/// Tells hooks this text. One that they know stays in its place, since they read the places
-/// meanwhile; they find an empty range in a place that changes.
+/// Publishes the text that looks have covered, for hooks. Hooks read the places at the same time.
+/// So a known text stays in its place, and a place that changes holds an empty range for a moment.
 fn publish_texts(mut texts: Vec<(Range<usize>, usize)>) {
     let range = |place: &Text| place.start.load(Ordering::Relaxed)..place.end.load(Ordering::Relaxed);
     let used = || TEXTS.iter().take_while(|it| it.end.load(Ordering::Relaxed) != 0);
@@ -125,10 +129,10 @@ fn publish_texts(mut texts: Vec<(Range<usize>, usize)>) {
     }
 }
 
-/// Returns the number of the look that has found the text of an address; 0 if the text passes for
-/// known.
+/// Returns the number of the look that covered the text of an address. Returns 0 if the text counts
+/// as known, and `None` if no look has covered it.
 fn look_at(addr: usize) -> Option<usize> {
-    // If there are too many objects, the others pass for known.
+    // If there are too many objects, the text of the others counts as known.
     let is_full = TEXTS[TEXTS.len() - 1].end.load(Ordering::Acquire) != 0;
     let texts = TEXTS.iter().take_while(|it| it.end.load(Ordering::Acquire) != 0);
     let mut of =
@@ -136,12 +140,13 @@ fn look_at(addr: usize) -> Option<usize> {
     of.next().map(|it| it.look.load(Ordering::Acquire)).or(is_full.then_some(0))
 }
 
-/// Waits until an operation of another thread has looked at the object of a call, which came after
-/// the last look, and consumers have its calls. Makes no system call, so the operation is not asked
-/// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
-/// not wait. The wait ends with a look that began after it and has not found the object. It is
-/// limited, since the thread may hold a lock that the operation needs: the heap's, or the dynamic
-/// linker's, so that no look begins.
+/// Waits until another thread's operation has looked at the object of a call, if that object came
+/// after the last look, and until consumers have its calls.
+///
+/// The wait makes no system call, so it can't request an operation. Threads that look periodically
+/// do so every 300 ms. A thread that others may wait for does not wait. The wait ends when a look
+/// that began after it has not found the object. It is limited: this thread may hold a lock that
+/// the operation needs, the heap's or the dynamic linker's, and then no look begins.
 pub(super) fn await_look(returns: usize, function: usize) {
     // A jump to a hook returns to anywhere, and a function may be named by another object's
     // address.
@@ -177,7 +182,7 @@ fn hook(kind: Kind) -> usize {
 /// The objects that were looked at, for the provider.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// The objects by then; `None` if another look may find more.
+    /// The generation of the last complete look; `None` if another look may find more.
     generation: Option<Generation>,
     last: Generation,
     /// The objects' hashes.
@@ -189,7 +194,7 @@ pub(super) struct Ahead {
 struct SeenObject {
     /// The key of a call that was found there.
     key: Option<usize>,
-    /// Its text, once it needs no further look.
+    /// Its text, once no further look is needed.
     texts: Vec<Range<usize>>,
     look: usize,
 }
@@ -242,8 +247,8 @@ fn distance(code: &[u8], at: usize) -> isize {
     code.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, i32::from_le_bytes) as isize
 }
 
-/// Returns the addresses in some code that may be an instruction's distance to one of these. A
-/// plain loop, since programs that are not optimised look at megabytes, too.
+/// Returns the addresses in some code that may be an instruction's distance to one of these. This
+/// is a plain loop, since unoptimised builds scan megabytes as well.
 #[expect(clippy::cast_possible_truncation, reason = "modulo 2³²")]
 fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
     let mut found = Vec::new();
@@ -281,7 +286,7 @@ impl Ahead {
         names: &mut Names,
         redirection: &mut Redirection,
     ) -> bool {
-        if !IS_ON.load(Ordering::Acquire) {
+        if !is_on() {
             return false;
         }
         let last = self.last;
@@ -371,7 +376,8 @@ impl Ahead {
             let mut hook_targets = HookTargets { words: own.collect(), code: hooks.collect() };
             let texts = object.segments.iter().filter(|segment| segment.is_text).map(|it| it.range.clone());
             if hook_targets.words.is_empty() && hook_targets.code.is_empty() {
-                // Nobody waits for another look at it: it may have looked the hooks up by itself.
+                // Threads do not wait for another look at it. It may have found the hooks by
+                // `dlsym`.
                 self.seen.insert(*hash, SeenObject { texts: texts.collect(), ..SeenObject::default() });
                 continue;
             }
@@ -416,7 +422,7 @@ impl Ahead {
         let Some(inside) = ReadGuard::new() else { return false };
         let object = &known.object;
         let mut has_found = false;
-        // The file may be another one by now.
+        // The file may have been replaced since the object was loaded.
         let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| matches_loaded(it, object, &[]));
         let decoded = decoded.iter().filter(|(fragments, _)| is_loaded(fragments));
         let decoded: Vec<Vec<_>> = decoded
@@ -453,29 +459,23 @@ impl Ahead {
     }
 }
 
-/// Returns the functions that a hook may be told.
+/// Returns the functions that a use of a hook may pass as its argument.
 fn functions_told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<usize> {
-    let function = |it: &RegisterValue| match *it {
-        RegisterValue::Address(function) => Some(function),
-        RegisterValue::Pointer(at) if !segment_holds(object, at, size_of::<usize>(), false) => None,
-        // SAFETY: in a segment of a loaded object.
-        RegisterValue::Pointer(at) => Some(unsafe { ptr::read_unaligned(at as *const usize) }),
-    };
-    let mut functions_told: Vec<_> = functions.iter().filter_map(function).collect();
+    let mut functions_told: Vec<_> = functions.iter().filter_map(|it| value_in(object, *it)).collect();
     functions_told.sort_unstable();
     functions_told.dedup();
     functions_told
 }
 
-/// Returns the functions that tell a hook of themselves for sure, and where.
+/// Returns the functions that certainly call a hook, each with the address of that call or jump.
 fn certain(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)> {
     uses.iter()
         .filter(|(_, functions_told)| functions_told.len() == 1)
         .map(|(it, functions_told)| (functions_told[0], it.at))
 }
 
-/// Calls `each` with copies of the parts of a loaded object's text, and their addresses. Parts
-/// overlap by more than an instruction, or an entry of a linkage table.
+/// Calls `each` with copies of the parts of a loaded object's text, and their addresses. The
+/// overlap of parts is longer than an instruction and than an entry of a linkage table.
 fn each_part(_frozen: &Frozen, range: &Range<usize>, mut each: impl FnMut(&[u8], usize)) {
     const PART_LEN: usize = 1 << 16;
     const OVERLAP_LEN: usize = 32;

@@ -23,7 +23,7 @@ use crate::engine::os::text::page_size;
 use crate::engine::os::thread::errno;
 use crate::engine::sites::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr, read_word};
 
-/// The number of bytes before the return address that are examined.
+/// The length of the longest call that is understood, in bytes.
 pub(super) const MAX_CALL_LEN: usize = 6;
 
 const CALL: u8 = 0xe8;

@@ -1,19 +1,19 @@
-//! A way past the look-up, for real calls: most are active calls across two words, and calls that
-//! several functions share.
+//! A cache of real calls, which saves hooks the look-up. Most of these calls are active ones across
+//! two words, and calls that several functions share.
 //!
 //! ```text
 //! hook ▸ the entry of its return address: the same call, the same function?
-//!      ▸ wanted: the call's stub, behind its own comparison; else: a `ret`
+//!      ▸ enabled: the call's stub, behind its own comparison; else: a `ret`
 //! ```
 //! From the stub on the call takes the same way as an active site's CALL: `definition.entry`, with
 //! the same return address. A jump to the hook returns to its function's caller; an entry for it is
 //! one of that return address, and leads to the stub by a call.
 //!
-//! Life: a hit that was looked up fills the entry, if that is free. From then on the entry is that
-//! call's and that function's for good. The discovery keeps its number. A thread that begins or
-//! ceases to listen, or that finds the object gone, empties the target. It does so after it has
-//! changed `is_enabled`, and a thread that fills an entry looks at `is_enabled` afterwards. If two
-//! calls share an entry, the later one is looked up each time.
+//! Life: a hit that was looked up fills the entry, if that is free. From then on the entry belongs
+//! to that call and that function until the process ends. The discovery keeps its number. A thread
+//! that attaches or detaches a consumer, or that finds the object gone, clears the target. It does
+//! so after it has changed `is_enabled`, and a thread that fills an entry looks at `is_enabled`
+//! afterwards. If two calls share an entry, the later one is looked up each time.
 //! Cost: 32 bytes for each of 8,192 entries; only the touched pages take memory.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -57,18 +57,18 @@ pub(super) static ENTRIES: [CachedCall; 1 << ENTRIES_LOG2] = [const {
 pub(super) struct CachedEntries([AtomicU16; 4]);
 
 impl CachedEntries {
-    /// Forgets all, for another discovery. No thread fills one meanwhile.
+    /// Forgets all entries, for another discovery. No thread fills one at the same time.
     pub(super) fn reset(&self) {
         self.0.iter().for_each(|it| it.store(0, Ordering::Relaxed));
     }
 
-    /// Lets the next hits by a return address continue at `target`, as long as `is_so`.
+    /// Lets the next hits by a return address continue at `target`, as long as `is_valid`.
     pub(super) fn fill(
         &self,
         returns: usize,
         function: usize,
         [target, stub]: [usize; 2],
-        is_so: impl FnOnce() -> bool,
+        is_valid: impl FnOnce() -> bool,
     ) {
         let number = returns.wrapping_mul(FACTOR) >> SHIFT;
         let entry = &ENTRIES[number];
@@ -79,7 +79,7 @@ impl CachedEntries {
         if is_taken(&entry.returns, returns) && is_taken(&entry.function, function) && self.remember(number) {
             entry.stub.store(stub, Ordering::SeqCst);
             entry.target.store(target, Ordering::SeqCst);
-            if !is_so() {
+            if !is_valid() {
                 entry.target.store(0, Ordering::SeqCst);
             }
         }

@@ -48,7 +48,7 @@ use crate::engine::sites::{
 };
 
 const JMP_SHORT: u8 = 0xeb;
-const RET: u8 = 0xc3;
+pub(super) const RET: u8 = 0xc3;
 
 /// The word that is written, and the bytes of the call in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,13 +146,13 @@ impl CallPatch {
     }
 }
 
-/// Marks a pending call as patched in place. Called by a hook that has settled it.
+/// Marks a waiting call as switched in place, from a hook that has patched it.
 pub(super) fn begin_now(discovery: &'static Discovery, switch: CallPatch) {
     let text = first_hit::text_policy();
     begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// Patches a pending call in place.
+/// Patches a waiting call in place, in an operation.
 pub(super) fn begin_deferred(
     _exclusive: Exclusive<'_>,
     discovery: &'static Discovery,
@@ -177,7 +177,7 @@ fn begin(
         counters::PATCHED.add();
         counters::SPLIT_CALLS.add();
     }
-    // A thread that changed `is_enabled` before that saw a pending call, and did no more.
+    // A thread that changed `is_enabled` before that saw a waiting call, and did no more.
     if sync_through(discovery, switch, open).is_err() {
         // The next operation looks.
         provider::note_pending(discovery);
@@ -264,8 +264,8 @@ pub(super) fn switch_each(
         // SAFETY: as above.
         match unsafe { is_synced(call, switch) } {
             Ok(true) => report.add_unchanged(1),
-            // The kernel writes single bytes. A call that no consumer listens to may stay a call,
-            // since its hook looks at `is_enabled`.
+            // The alias writes single bytes only. A call without a listener may stay a call, since
+            // its hook looks at `is_enabled`.
             Ok(false) if access == Access::Alias && !call.is_enabled() => report.add_patched(1),
             Ok(false) if access == Access::Alias => {
                 refuse(switch, call, RefusalReason::Straddles, report);
@@ -309,7 +309,7 @@ fn write_run(run: &[(CallPatch, &'static Discovery)], report: &mut Report) -> Re
     })
 }
 
-/// Switches jumps through the kernel, each as its function is wanted.
+/// Switches jumps through the kernel's alias of the text, each according to `is_active`.
 fn switch_jumps(jumps: &[(CallPatch, &'static Discovery)], report: &mut Report) {
     let alias = match Alias::open() {
         Ok(alias) => alias,
@@ -322,7 +322,7 @@ fn switch_jumps(jumps: &[(CallPatch, &'static Discovery)], report: &mut Report) 
         }
     };
     for (switch, call) in jumps {
-        match tail_jumps::sync_through(&alias, call, *switch) {
+        match tail_jumps::sync_by_alias(&alias, call, *switch) {
             Ok(true) => report.add_patched(1),
             Ok(false) => report.add_unchanged(1),
             Err(NotNow::Protected(errno)) => {

@@ -5,7 +5,7 @@
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
-//! | unpatched | a real call for good, for a reason | the hook delivers it |
+//! | unpatched | a real call, permanently, for a reason | the hook delivers it |
 //!
 //! `is_enabled` records whether a consumer listens, as long as no bytes do. A thread that sets it
 //! and a hook that patches the site each look afterwards at what the other one has done. So at
@@ -65,14 +65,13 @@ pub(super) struct Discovery {
     is_superseded: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
-    /// The call or jump by which an operation has seen the function tell the hook of itself; 0 if a
-    /// hit has found it.
+    /// The address of the call or jump where an operation found the function; 0 if a hit found it.
     pub(super) found_at: AtomicUsize,
     /// Whether there was no room for it where all discovered functions are counted.
     is_beyond_capacity: AtomicBool,
     /// The number of hooks that are changing its bytes.
     writers: AtomicUsize,
-    /// The number of owners that keep its place: the discovery, and its inline hook.
+    /// The number of references that keep its place: the discovery, and its inline hook.
     references: AtomicUsize,
     /// A hash of the object that it was named by; 0 before.
     object: AtomicU64,
@@ -87,7 +86,7 @@ pub(super) struct Discovery {
     /// Tail jumps to the hook, once the function's code was examined; see
     /// [`tail_jumps`](super::tail_jumps).
     pub(super) tail_jumps: AtomicPtr<TailJumps>,
-    /// The number of hits that came by these jumps while no consumer wanted them.
+    /// The number of hits that came by these jumps while no consumer listened.
     pub(super) unexpected_hits: AtomicUsize,
     /// Another call site of the same probe; see [`shared_calls`](super::shared_calls).
     pub(super) sibling: AtomicPtr<Discovery>,
@@ -105,18 +104,18 @@ pub(super) enum State {
     Waiting,
     /// A site, or a call that is switched in place.
     Patched,
-    /// A real call for good.
+    /// A real call, permanently.
     Unpatched(Reason),
 }
 
 /// The state that [`Discovery::set_enabled`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EnableOutcome {
-    /// A real call; the wish has changed.
+    /// A real call; whether it is enabled has changed.
     Changed,
-    /// A real call; the wish was the same before.
+    /// A real call that was enabled or disabled before already.
     Unchanged,
-    /// A site by now.
+    /// A site.
     Patched,
     /// A call that is switched in place: its bytes may have to change.
     Switched,
@@ -139,7 +138,7 @@ pub(super) struct FirstHitCounter {
 }
 
 impl Discovery {
-    /// Writes a discovery into a place that no other thread knows yet. With a member, hits are
+    /// Writes a discovery into a place that no other thread knows yet. With a counter, hits are
     /// counted from the first one on.
     pub(super) fn write(
         place: ChunkPlace,
@@ -213,7 +212,7 @@ impl Discovery {
         Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
     }
 
-    /// Returns an address in the text that tells the hook of the function: the call's, if it is
+    /// Returns an address in the text that calls the hook for the function: the call's, if it is
     /// known.
     pub(super) fn text_address(&self) -> usize {
         let found_at = || Some(self.found_at.load(Ordering::Relaxed)).filter(|at| *at != 0);
@@ -279,13 +278,13 @@ impl Discovery {
         }
     }
 
-    /// Lets it be counted for another attachment.
+    /// Allows the counting for another attachment.
     pub(super) fn clear_beyond_capacity(&self) {
         self.is_beyond_capacity.store(false, Ordering::Relaxed);
     }
 
-    /// Makes its inline hook one more owner of the place. Returns whether it did: `false` if it has
-    /// none, or if the hook was taken before.
+    /// Makes its inline hook hold a reference to the place. Returns `false` if it has no inline
+    /// hook, or if the hook was detached before.
     pub(super) fn detach_inline_hook(&self) -> bool {
         let has_hook = self.counter.swap(0, Ordering::Relaxed) != 0;
         if has_hook {
@@ -294,8 +293,8 @@ impl Discovery {
         has_hook
     }
 
-    /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed
-    /// in any order.
+    /// Drops a reference. The last one frees the place, since retired parts may be freed in any
+    /// order.
     pub(super) fn release(&'static self) {
         if self.references.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.is_enabled.store(false, Ordering::SeqCst);
@@ -345,7 +344,7 @@ impl CallSite for Discovery {
     }
 }
 
-/// A function that was entered or left, as the hook was told.
+/// The function and the kind of a hook's hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
     pub(super) function: usize,
@@ -386,23 +385,23 @@ impl Discovery {
         self.state.store(number, Ordering::SeqCst);
     }
 
-    /// Makes a waiting call stay a real call for good. A call that is a site by now stays one.
+    /// Makes a waiting call a real call permanently. A call that has become a site stays a site.
     pub(super) fn keep_unpatched(&self, reason: Reason) {
         self.reason.store(reason.encode(), Ordering::Relaxed);
         let _ = self.state.compare_exchange(WAITING, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Lets a call that was left unpatched become a site after all.
+    /// Makes an unpatched call wait for a patch again.
     pub(super) fn retry_patching(&self) {
         let _ = self.state.compare_exchange(UNPATCHED, WAITING, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Marks a call as a site. Returns whether it was none before.
+    /// Marks a call as a site. Returns whether the state has changed.
     pub(super) fn become_patched(&self) -> bool {
         self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
     }
 
-    /// Marks a call as switched in place. Returns whether it was not before.
+    /// Marks a call as switched in place. Returns whether the state has changed.
     pub(super) fn become_switched(&self) -> bool {
         self.state.swap(SWITCHED, Ordering::SeqCst) != SWITCHED
     }
@@ -421,7 +420,8 @@ impl Discovery {
         self.state.load(Ordering::SeqCst) == SWITCHED
     }
 
-    /// Marks a site as a real call for good, before its bytes become the call's again.
+    /// Marks a site as a shared call, which is real permanently, before its bytes become the call's
+    /// again.
     pub(super) fn mark_shared_call(&self) {
         self.reason.store(Reason::Shared.encode(), Ordering::Relaxed);
         let _ = self.state.compare_exchange(PATCHED, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
@@ -464,7 +464,7 @@ impl Discovery {
         }
     }
 
-    /// Makes its hits be looked up again.
+    /// Makes hooks look its hits up again.
     pub(super) fn invalidate_cache(&self) {
         self.cached.invalidate();
     }

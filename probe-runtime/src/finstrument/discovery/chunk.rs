@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! chunk   stubs        1,024 of 32 bytes    readable and executable
-//!         which are taken, and noted        readable and writable, like all that follows
+//!         which are allocated, pending      readable and writable, like all that follows
 //!         definitions  1,024
 //!         discoveries  1,024
 //! ```
@@ -49,20 +49,21 @@ use crate::engine::os::text::page_size;
 use crate::engine::sites::{Rel32, SITE_LEN, SiteAddr};
 use probe_core::abi::Definition;
 
-/// Discoveries of a chunk.
+/// The number of discoveries in a chunk.
 const PLACES_PER_CHUNK: usize = 1_024;
-/// Bytes from stub to stub.
+/// The size of a stub, in bytes.
 const STUB_SIZE: usize = 32;
-/// Bytes of a stub's comparison. Code that has compared already skips them.
+/// The length of a stub's comparison, in bytes. Code that has compared already skips it.
 pub(super) const COMPARISON_LEN: usize = 9;
 /// The offset of a lone `ret` in a stub, behind its code.
 const RET_OFFSET: usize = STUB_SIZE - 1;
-/// The greatest number of chunks.
+/// The maximum number of chunks.
 const MAX_CHUNKS: usize = 4_096;
 
 static CHUNKS: [AtomicPtr<Chunk>; MAX_CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CHUNKS];
 
-/// Chunks before this one are full, so that a first hit need not look at each of thousands.
+/// The index of the first chunk that may have a free place. It saves a first hit a search of
+/// thousands of full chunks.
 static FIRST_NOT_FULL: AtomicUsize = AtomicUsize::new(0);
 
 /// A chunk, as the module's documentation draws it.
@@ -91,8 +92,8 @@ pub(super) struct ChunkPlace {
     number: usize,
 }
 
-/// Takes a free place whose stub a CALL at `site` can reach. If there can be no such stub, it takes
-/// a place without one ([`ChunkPlace::refusal`]). `None` if there is no memory.
+/// Allocates a place whose stub a CALL at `site` can reach. If there can be no such stub, it
+/// allocates a place without one ([`ChunkPlace::refusal`]). `None` if there is no memory.
 pub(super) fn allocate(site: SiteAddr) -> Option<ChunkPlace> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
     let errno = match find(near).map_or_else(|| grow(near, || map_chunk(site)), Ok) {
@@ -103,7 +104,7 @@ pub(super) fn allocate(site: SiteAddr) -> Option<ChunkPlace> {
     find(bare).or_else(|| grow(bare, || map_bare(errno)).ok())
 }
 
-/// Takes a free place of a chunk that is mapped, in reach of nothing in particular.
+/// Allocates a place in any mapped chunk, without a system call.
 pub(super) fn allocate_mapped() -> Option<ChunkPlace> {
     find(|_| true)
 }
@@ -135,22 +136,22 @@ fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
     Ok(chunk)
 }
 
-/// Returns a place in one of the chunks that suit.
+/// Allocates a place in one of the chunks that `suits` accepts.
 fn find(suits: impl Fn(&Chunk) -> bool) -> Option<ChunkPlace> {
     let first = FIRST_NOT_FULL.load(Ordering::Acquire);
     let chunks = CHUNKS[first..].iter().map_while(load);
     chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
         let place = chunk.allocate();
         if place.is_none() && at == 0 {
-            // If one of its places becomes free meanwhile, the next place that becomes free makes
-            // us look at this chunk again.
+            // A place that becomes free between the search and this write is missed, until another
+            // place becomes free.
             let _ = FIRST_NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
         place
     })
 }
 
-/// Returns a place in a new chunk, or in one that another thread has just added.
+/// Allocates a place in a new chunk, or in one that another thread has just added.
 #[cold]
 fn grow(
     suits: impl Fn(&Chunk) -> bool,
@@ -169,7 +170,7 @@ fn grow(
     Err(libc::ENOMEM)
 }
 
-/// Returns all places that are taken.
+/// Returns all allocated places.
 pub(super) fn all() -> impl Iterator<Item = ChunkPlace> {
     CHUNKS
         .iter()
@@ -177,7 +178,7 @@ pub(super) fn all() -> impl Iterator<Item = ChunkPlace> {
         .flat_map(|chunk| chunk.places(&chunk.allocated, |bits| bits.load(Ordering::Acquire)))
 }
 
-/// Returns the places that were noted since this was called last.
+/// Takes the places that were marked as pending since the last call.
 pub(super) fn take_pending() -> impl Iterator<Item = ChunkPlace> {
     CHUNKS.iter().map_while(load).flat_map(|chunk| {
         chunk.places(&chunk.pending, |bits| match bits.load(Ordering::SeqCst) {
@@ -226,7 +227,7 @@ impl ChunkPlace {
         Some(self.chunk.refusal()).filter(|errno| *errno != 0)
     }
 
-    /// Makes the control look at it.
+    /// Marks it as pending, for the next operation.
     pub(super) fn mark_pending(self) {
         let (bits, bit) = (&self.chunk.pending[self.number / 64], 1 << (self.number % 64));
         // The thread that takes the note looks afterwards, and so sees all that the caller has
@@ -351,9 +352,9 @@ const DISTANCES: [isize; 14] = [
 
 /// The error number for which memory could not be made executable last; 0 if it could.
 static LAST_REFUSAL: AtomicI32 = AtomicI32::new(0);
-/// The number of sites that still go without a try.
+/// The number of sites for which no mapping is tried.
 static SITES_TO_SKIP: AtomicU32 = AtomicU32::new(0);
-/// The number of sites that go without a try after memory was short. Any other refusal is for good.
+/// How many sites are skipped after `ENOMEM`. Any other refusal is permanent.
 const SITES_SKIPPED_AFTER_ENOMEM: u32 = 1_024;
 
 fn refused() -> Option<i32> {

@@ -42,12 +42,12 @@ pub(super) static UNTOLD: Counter = Counter::new();
 pub(super) static UNNAMED: Counter = Counter::new();
 pub(super) static BEYOND_CAPACITY: Counter = Counter::new();
 
-/// The number of unused counters that are kept. Further ones are not used again.
+/// How many unused counters are kept. Further ones are not used again.
 const MAX_SPARE_COUNTERS: usize = 64;
 
 static FIRST_HIT_COUNTERS: AtomicPtr<FirstHitCounters> = AtomicPtr::new(ptr::null_mut());
 
-/// The counters as hooks read them.
+/// The counters of first hits, as hooks read them.
 pub(super) struct FirstHitCounters {
     subscription: Arc<Subscription>,
     counters: Range<usize>,
@@ -56,7 +56,7 @@ pub(super) struct FirstHitCounters {
     spare: [AtomicUsize; MAX_SPARE_COUNTERS],
 }
 
-/// Makes discoveries count from now on, with these counters.
+/// Gives each new discovery one of these counters from now on.
 pub(super) fn begin_counting(
     _locked: &ControlLocked,
     subscription: Arc<Subscription>,
@@ -69,7 +69,7 @@ pub(super) fn begin_counting(
     FIRST_HIT_COUNTERS.store(Box::into_raw(Box::new(first_hits)), Ordering::SeqCst);
 }
 
-/// Returns whether discoveries count.
+/// Returns whether new discoveries get a counter.
 pub(super) fn is_counting() -> bool {
     !FIRST_HIT_COUNTERS.load(Ordering::SeqCst).is_null()
 }
@@ -106,7 +106,7 @@ pub(super) fn return_counter(_inside: &ReadGuard, counter: usize) {
     }
 }
 
-/// Takes a counter for the probe that is being discovered, if discoveries count and one is left.
+/// Takes a counter for a new discovery, if first hits are counted and a counter is left.
 pub(super) fn take_counter(_inside: &ReadGuard) -> Option<FirstHitCounter> {
     // SAFETY: freed only when `reclaimer` gives it out, which looks at this thread's mark.
     let first_hits = unsafe { FIRST_HIT_COUNTERS.load(Ordering::Acquire).as_ref() }?;

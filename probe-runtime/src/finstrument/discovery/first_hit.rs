@@ -10,9 +10,9 @@
 //! So a call stays real for its first hit only, unless it is never reached again. Text is open only
 //! during the writes themselves, and each first hit costs a share of an opening.
 //!
-//! Waiting calls are stored as keys of the table, in places that pages share. A key is looked up,
+//! Waiting calls are stored as keys of the table, in lists that pages share. A key is looked up,
 //! and the result compared with the text. A key that another one pushes out waits for the call's
-//! second hit. These places keep no discovery alive.
+//! second hit. These lists keep no discovery alive.
 //!
 //! If text is open, there is nothing to share, and each call is patched at its first hit.
 
@@ -36,9 +36,9 @@ use crate::engine::sites::{
     Instruction, NotNow, TextPolicy, replace_now, write_text, write_text_now, write_word,
 };
 
-/// The number of places for waiting calls. Pages beyond that share places.
+/// The number of lists of waiting calls. A page uses the list of its number modulo this.
 const WAITING_LISTS: usize = 256;
-/// The number of calls that may wait in a place: a cache line of them.
+/// How many calls may wait in a list. With the padding, a list is a cache line.
 const MAX_WAITING_PER_LIST: usize = 7;
 
 /// Keys of waiting calls; 0 in free entries.
@@ -148,7 +148,7 @@ fn patch(all: &mut [Option<Patch>]) {
             it.written.into_iter().for_each(|written| record_patched(it.discovery, it.call, written));
         }),
         Err(NotNow::Later) => discovery.postpone(),
-        // Another thread was faster, or a debugger holds the call by now.
+        // Another thread was faster, or a debugger has set a breakpoint at the call.
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
             discovery.keep_unpatched(Reason::Protected { errno });
@@ -158,7 +158,7 @@ fn patch(all: &mut [Option<Patch>]) {
 }
 
 /// Returns the instruction that a site should hold.
-fn site_instruction(active: Instruction, is_enabled: bool) -> Instruction {
+pub(super) fn site_instruction(active: Instruction, is_enabled: bool) -> Instruction {
     if is_enabled { active } else { Instruction::NOP5 }
 }
 
@@ -186,8 +186,8 @@ fn record_patched(discovery: &'static Discovery, call: Call, mut is_written: boo
     }
     provider::note_patched(discovery);
     let Some(active) = discovery.active() else { return };
-    // An operation may have changed `is_enabled` meanwhile, without seeing that there are bytes to
-    // change.
+    // An operation may have changed `is_enabled` since `write`, without seeing that there are bytes
+    // to change.
     while discovery.is_enabled() != is_written {
         let site = call.site().0;
         let [old, new] = [is_written, !is_written].map(|it| site_instruction(active, it).bytes());
@@ -225,6 +225,6 @@ pub(super) fn set_text_policy(policy: TextPolicy) {
         TextPolicy::Alias => ALIAS,
     };
     TEXT.store(number, Ordering::Relaxed);
-    // Some calls may be patched now that could not be before.
+    // Calls that the old policy kept real may be patched under the new one.
     note_all();
 }

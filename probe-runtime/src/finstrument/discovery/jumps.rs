@@ -29,7 +29,7 @@ use super::call::Target;
 use crate::engine::sites::{Bytes, SITE_LEN};
 use probe_core::abi::Kind;
 
-/// The number of instructions that are looked at for one value, at most.
+/// Limits the instructions that are examined for one value.
 const MAX_STEPS: usize = 1 << 14;
 
 /// A piece of a function's code, as the object's file has it.
@@ -271,7 +271,7 @@ struct Values {
 }
 
 impl Values {
-    /// Returns the value, if there is one alone.
+    /// Returns the value, if it is the only possible one.
     fn only(self) -> Option<RegisterValue> {
         if let ([only], true) = (&*self.known, self.are_all) { Some(*only) } else { None }
     }

@@ -18,12 +18,12 @@ use super::call_site::{Discovery, TailJumps};
 use super::jumps::Fragment;
 use super::object_files::{self, AmbiguousNames, Extents, demangled_path};
 use super::provider::{ControlLocked, PendingDiscoveries};
-use super::reconcile::{KnownObject, LoadedObjects, is_present};
+use super::reconcile::{KnownObject, LoadedObjects};
 use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
 use probe_lang::error::floor_char_boundary;
 
-/// The executable, even if its file was renamed.
+/// Opens the executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The files that names were read from, by the hash of the object.
@@ -68,16 +68,14 @@ impl Names {
         }
         freeze(|frozen| {
             loaded.renew(frozen);
-            // A discovery in an object that is gone by now gets no name from another object.
-            new.retain(|discovery| {
-                loaded.at(discovery.text_address()).is_some_and(|it| is_present(frozen, discovery, it))
-            });
+            // If its object is gone, a discovery gets no name from another object in its place.
+            new.retain(|discovery| loaded.holder_of(frozen, discovery).is_some());
         });
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
         // An entry describes its function better than an exit, which may be in code of another one.
         new.sort_by_key(|discovery| discovery.hit().kind == Kind::Exit);
         for discovery in new {
-            // The object may be gone by now.
+            // The object may have been unloaded since then.
             let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text_address()) else {
                 continue;
             };

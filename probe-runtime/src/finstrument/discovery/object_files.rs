@@ -83,8 +83,8 @@ impl AmbiguousNames {
     }
 }
 
-/// Returns whether symbols of one name belong to several functions, and are not the compiler's
-/// copies of one.
+/// Returns whether symbols of one name belong to several functions, rather than to the compiler's
+/// copies of one function.
 fn are_several(owners: &[(&str, u64)]) -> bool {
     owners.iter().enumerate().any(|(at, (symbol, addr))| {
         let others = &owners[at + 1..];
@@ -283,12 +283,12 @@ fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Ite
     found.into_iter()
 }
 
-/// The folder of the system's separate files.
+/// The folder where the system keeps separate files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
-/// Bytes that are read at once for a checksum.
+/// How many bytes are read at once for a checksum.
 const CHECKSUM_BLOCK_LEN: usize = 1 << 16;
 
-/// The other file, as a stripped one describes it.
+/// The separate file, as a stripped file describes it.
 struct SeparateFile {
     /// The build's id, in hexadecimal.
     id: Option<String>,
@@ -296,8 +296,8 @@ struct SeparateFile {
     link: Option<(String, u32)>,
 }
 
-/// Returns the separate file of the file at `path`, whose own place is `own_path`. `None` if the
-/// file has symbols and debug information itself, or there is none.
+/// Returns the separate file of the file at `path`, whose own place is `own_path`. Returns `None`
+/// if that file has symbols and debug information itself, or if there is no separate file.
 pub(super) fn separate_file(path: &Path, own_path: &Path) -> Option<PathBuf> {
     let separate = SeparateFile::of(path)?;
     let mut all = separate.candidates(own_path, debuginfod_cache()).into_iter();
@@ -305,7 +305,7 @@ pub(super) fn separate_file(path: &Path, own_path: &Path) -> Option<PathBuf> {
 }
 
 impl SeparateFile {
-    /// Reads a file; `None` if it needs no other one, or can't be read.
+    /// Reads a file. Returns `None` if it needs no separate file, or can't be read.
     fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -334,7 +334,7 @@ impl SeparateFile {
         places
     }
 
-    /// Returns whether the file at this path is the one.
+    /// Returns whether the file at this path is the separate file.
     fn is_at(&self, path: &Path) -> bool {
         let same = || -> Option<bool> {
             // The open of a pipe would wait.
@@ -369,7 +369,8 @@ fn checksum(path: &Path) -> Option<u32> {
     }
 }
 
-/// Returns the folder of debuginfod's cache, as its client chooses it; `None` where nobody uses it.
+/// Returns the folder of debuginfod's cache, as its client chooses it; `None` if debuginfod is not
+/// in use.
 fn debuginfod_cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     if process::has_raised_rights() {

@@ -19,10 +19,11 @@ use std::ptr;
 use super::call::{Call, read_call};
 use super::call_site::{Discovery, State};
 use super::chunk::{self, ChunkPlace};
+use super::first_hit::{self, site_instruction};
 use super::provider::{self, ControlLocked, Exclusive, PendingDiscoveries};
 use super::reason::Reason;
 use super::table::{self, Unloaded, published};
-use super::{call_patch, first_hit, shared_calls, tail_jumps};
+use super::{call_patch, shared_calls, tail_jumps};
 use crate::engine::os::objects::{Frozen, Generation, Object};
 use crate::engine::registry::provider::{CallSite, Findings};
 use crate::engine::sites::word::WordOptions;
@@ -34,8 +35,8 @@ pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut LoadedObjects
         return Findings::default();
     }
     loaded.renew(exclusive.frozen());
-    let left = chunk::all().map(ChunkPlace::discovery).filter(|discovery| discovery.take_superseded());
-    let gone = left.map(Unloaded::new).collect();
+    let superseded = chunk::all().map(ChunkPlace::discovery).filter(|it| it.take_superseded());
+    let gone = superseded.map(Unloaded::new).collect();
     reconcile_each(exclusive, published().map(ChunkPlace::discovery), gone, loaded)
 }
 
@@ -58,10 +59,7 @@ fn reconcile_each(
     let mut living: Vec<&'static Discovery> = Vec::new();
     let mut holders: Vec<&KnownObject> = Vec::new();
     for discovery in discoveries {
-        match loaded
-            .at(discovery.text_address())
-            .filter(|known| is_present(exclusive.frozen(), discovery, known))
-        {
+        match loaded.holder_of(exclusive.frozen(), discovery) {
             Some(known) if discovery.object().is_some() => {
                 // Neighbours are mostly in one object.
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
@@ -141,17 +139,13 @@ pub(super) fn patch_deferred(
     }
     loaded.renew(exclusive.frozen());
     for discovery in shared {
-        let is_present = loaded
-            .at(discovery.text_address())
-            .is_some_and(|known| is_present(exclusive.frozen(), discovery, known));
+        let is_present = loaded.holder_of(exclusive.frozen(), discovery).is_some();
         // It may be in the lists of sites, so these are made anew.
         pending.is_all |= is_present && shared_calls::unpatch(exclusive, discovery);
     }
     if first_hit::may_write() {
         let calls = deferred.iter().copied().filter(|it| it.state() == State::Waiting);
-        let calls = calls.filter(|it| {
-            loaded.at(it.text_address()).is_some_and(|known| is_present(exclusive.frozen(), it, known))
-        });
+        let calls = calls.filter(|it| loaded.holder_of(exclusive.frozen(), it).is_some());
         first_hit::patch_all(exclusive, calls.filter_map(|it| Some((it, it.call()?))));
     }
     let mut has_trap = true;
@@ -184,14 +178,10 @@ fn patch_or_switch(
     loaded: &LoadedObjects,
     has_trap: bool,
 ) -> bool {
-    let Some(known) =
-        loaded.at(discovery.text_address()).filter(|known| is_present(exclusive.frozen(), discovery, known))
-    else {
-        return has_trap;
-    };
+    let Some(known) = loaded.holder_of(exclusive.frozen(), discovery) else { return has_trap };
     if discovery.has_tail_jumps() {
         if discovery.is_switched() {
-            // Jumps that can't be written go on to the hook, which knows whether a consumer
+            // Jumps that can't be written still reach the hook, which knows whether a consumer
             // listens.
             let _ = tail_jumps::sync(exclusive, discovery);
         } else {
@@ -200,8 +190,8 @@ fn patch_or_switch(
         return has_trap;
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
-        // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
-        // others.
+        // If the system forbids the write, the hook still delivers a hit exactly while a consumer
+        // listens.
         let _ = call_patch::sync(exclusive, discovery, switch);
         return has_trap;
     }
@@ -230,8 +220,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
         return false;
     }
     let Some(active) = discovery.active() else { return has_trap };
-    let wanted = if discovery.is_enabled() { active } else { Instruction::NOP5 };
-    let (at, expected, value) = call.rewritten(wanted);
+    let (at, expected, value) = call.rewritten(site_instruction(active, discovery.is_enabled()));
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
@@ -301,6 +290,11 @@ impl LoadedObjects {
         range.contains(&addr).then(|| &self.objects[*number])
     }
 
+    /// Returns the object that a discovery belongs to, if it is still loaded.
+    pub(super) fn holder_of(&self, frozen: &Frozen, discovery: &'static Discovery) -> Option<&KnownObject> {
+        self.at(discovery.text_address()).filter(|known| is_present(frozen, discovery, known))
+    }
+
     pub(super) fn all(&self) -> &[KnownObject] {
         &self.objects
     }
@@ -310,7 +304,7 @@ fn hash(object: &Object) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&object.name, object.base).hash(&mut hasher);
     object.segments.iter().for_each(|segment| (&segment.range, segment.is_text).hash(&mut hasher));
-    // 0 is no object's.
+    // 0 stands for "no object".
     hasher.finish().max(1)
 }
 

@@ -69,7 +69,7 @@ impl HookBinding {
         for slot in frozen.import_slots(name, self.own).into_iter().filter(is_chosen) {
             let written = write_text(&(slot.addr..slot.addr + size_of::<usize>()), &mut || {
                 // SAFETY: an aligned word of a loaded object, which is writable now. The dynamic
-                // linker may look the function up meanwhile, and write it, too.
+                // linker may look the function up at the same time, and write it, too.
                 unsafe { AtomicUsize::from_ptr(slot.addr as *mut usize) }.store(to, Ordering::Release);
             });
             match written {
@@ -164,7 +164,8 @@ impl Redirection {
             return;
         }
         for binding in HookBinding::redirected() {
-            // A word may by now be that of another object, which the linker has bound here.
+            // A word may belong to another object that was loaded in its place, which the linker
+            // has bound here.
             binding.rebind(frozen, binding.empty, |slot| {
                 slot.value == binding.own && self.led.contains(&slot.addr)
             });

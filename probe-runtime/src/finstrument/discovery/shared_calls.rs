@@ -2,8 +2,8 @@
 //! ends (crossjumping).
 //!
 //! The function that reached such a call first is its *owner*. The other function is known by its
-//! own address, and the hook delivers its hits. After the first hit of the other function, the
-//! call is no longer a site. It becomes a real call for good. If it lies across two words, it stays
+//! own address, and the hook delivers its hits. After the first hit of the other function, the call
+//! is no longer a site. It becomes a real call permanently. If it lies across two words, it stays
 //! active instead, since a latent call would silence both functions. Before that, while the call is
 //! latent, no hook sees which function passes. A call whose functions were found
 //! [`ahead`](super::ahead) is a real call from the beginning.
@@ -58,7 +58,7 @@ pub(super) fn sibling_definition<'a>(
 ) -> Option<&'a Definition> {
     // SAFETY: a discovery, whose memory is never given back.
     let sibling: &'static Discovery = unsafe { discovery.sibling.load(Ordering::Acquire).as_ref() }?;
-    // Its place may belong to another discovery by now.
+    // Its place may have been reused for another discovery.
     let is_sibling =
         sibling.object().is_some() && sibling.object() == owner.object() && sibling.hit() == discovery.hit();
     (is_sibling && is_listened_to(sibling)).then(|| sibling.definition_inside(inside))?
@@ -81,7 +81,7 @@ pub(super) fn is_site(discovery: &Discovery) -> bool {
     discovery.is_shared() && discovery.is_site() && !discovery.is_changing()
 }
 
-/// Makes a site of a loaded object the call again that it was. Returns whether it is one now.
+/// Restores the call at a site of a loaded object. Returns whether the bytes are the call's now.
 pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
     let text =

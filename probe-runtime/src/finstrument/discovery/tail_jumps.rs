@@ -9,7 +9,7 @@
 //!
 //! While the probe is active, the jumps are the compiler's. The hook looks the function up to
 //! deliver a hit, once for each place that it returns to ([`call_cache`](super::call_cache)). A
-//! function may also have jumps that were not understood. These go to the hook as ever, which knows
+//! function may also have jumps that were not understood. They still reach the hook, which knows
 //! whether a consumer listens. If a hit arrives though no consumer listens, the object may have
 //! been loaded anew. So the first, second, fourth, … such hit asks the next operation to look.
 //!
@@ -25,7 +25,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::call::{MAX_CALL_LEN, leads_to};
-use super::call_patch::{self, CallPatch};
+use super::call_patch::{self, CallPatch, RET};
 use super::call_site::{Discovery, State, TailJumps};
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
 use super::object_files::Extents;
@@ -50,12 +50,7 @@ impl TailJumps {
     fn resolve(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
-        let is_own = |jump: &&Jump| match jump.function {
-            RegisterValue::Address(function) => function == hit.function,
-            RegisterValue::Pointer(at) if !segment_holds(object, at, size_of::<usize>(), false) => false,
-            // SAFETY: in a segment of a loaded object.
-            RegisterValue::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
-        };
+        let is_own = |jump: &&Jump| value_in(object, jump.function) == Some(hit.function);
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| matches_loaded(fragment, object, jumps)) {
             let hook = discovery.hook_address();
@@ -69,8 +64,18 @@ impl TailJumps {
     }
 }
 
-/// Returns whether a segment has these bytes; one of text, if asked for.
-pub(super) fn segment_holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
+/// Returns a register's value in a loaded object; `None` if its pointer is not in the object.
+pub(super) fn value_in(object: &Object, value: RegisterValue) -> Option<usize> {
+    match value {
+        RegisterValue::Address(addr) => Some(addr),
+        RegisterValue::Pointer(at) if !segment_holds(object, at, size_of::<usize>(), false) => None,
+        // SAFETY: in a segment of a loaded object.
+        RegisterValue::Pointer(at) => Some(unsafe { ptr::read_unaligned(at as *const usize) }),
+    }
+}
+
+/// Returns whether a segment has these bytes. If `is_text`, only segments of text count.
+fn segment_holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
     let end = at.saturating_add(len);
     { &object.segments }
         .iter()
@@ -91,8 +96,6 @@ pub(super) fn matches_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump
             found == *byte || is_known(at, found)
         })
 }
-
-const RET: u8 = 0xc3;
 
 /// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites.
 pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, object: &Object) {
@@ -118,20 +121,20 @@ pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, obj
     }
 }
 
-/// The result of settling a function's jumps.
+/// The result of writing a function's jumps.
 pub(super) struct SyncResult {
     written: usize,
     error: Option<i32>,
 }
 
-/// Makes all of a function's jumps agree with `wanted`.
+/// Makes all of a function's jumps agree with `is_active`.
 pub(super) fn sync(exclusive: Exclusive<'_>, discovery: &Discovery) -> SyncResult {
     let mut synced = SyncResult { written: 0, error: None };
     let alias = if first_hit::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
             None => call_patch::sync(exclusive, discovery, *switch),
-            Some(Ok(alias)) => sync_through(alias, discovery, *switch),
+            Some(Ok(alias)) => sync_by_alias(alias, discovery, *switch),
             Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
         };
         match result {
@@ -144,9 +147,9 @@ pub(super) fn sync(exclusive: Exclusive<'_>, discovery: &Discovery) -> SyncResul
     synced
 }
 
-/// Makes a jump agree with `wanted` through the kernel. The kernel writes one byte, which every
-/// thread sees whole.
-pub(super) fn sync_through(alias: &Alias, discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+/// Makes a jump agree with `is_active` through the kernel's alias of the text. The kernel writes
+/// one byte, which every thread sees whole.
+pub(super) fn sync_by_alias(alias: &Alias, discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: the caller keeps the jump's object loaded.
     if unsafe { call_patch::is_synced(discovery, switch) }? {
         return Ok(false);
@@ -166,7 +169,7 @@ pub(super) fn are_present(_frozen: &Frozen, discovery: &Discovery, object: &Obje
     })
 }
 
-/// Notes a hit of such a function that no consumer wants. The thread was late, the jump was not
+/// Notes a hit of such a function while no consumer listens. The thread was late, the jump was not
 /// understood, or the object was loaded anew.
 pub(super) fn note_unexpected_hit(discovery: &'static Discovery) {
     let before = discovery.unexpected_hits.fetch_add(1, Ordering::Relaxed);
