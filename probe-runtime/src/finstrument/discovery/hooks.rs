@@ -59,23 +59,23 @@ pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site:
 }
 
 extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) {
-    called(Hit { function, kind: Kind::Entry }, ByHook { returns, hook, stack });
+    handle(Hit { function, kind: Kind::Entry }, HookFrame { returns, hook, stack });
 }
 
 extern "C" fn left(function: usize, returns: usize, hook: usize, stack: usize) {
-    called(Hit { function, kind: Kind::Exit }, ByHook { returns, hook, stack });
+    handle(Hit { function, kind: Kind::Exit }, HookFrame { returns, hook, stack });
 }
 
 /// How a hook was reached: its return address, which lies at `stack`, and its own address.
 #[derive(Clone, Copy)]
-struct ByHook {
+struct HookFrame {
     returns: usize,
     hook: usize,
     stack: usize,
 }
 
-fn called(hit: Hit, by: ByHook) {
-    let ByHook { returns, hook, .. } = by;
+fn handle(hit: Hit, by: HookFrame) {
+    let HookFrame { returns, hook, .. } = by;
     if ahead::is_on() {
         if !control::is_any_attached() && !callback::is_set() {
             // Not even a slot is taken, which would take system calls.
@@ -85,18 +85,18 @@ fn called(hit: Hit, by: ByHook) {
     }
     let errno = errno();
     if let Some(inside) = ReadGuard::new() {
-        match known(hit, returns, hook) {
+        match find_known(hit, returns, hook) {
             Some(known) => {
                 // SAFETY: the hook's own call, which was just executed.
-                let mut is_enabled = settle(known, returns, || unsafe { read_call(returns, hook) });
+                let mut is_enabled = patch_if_due(known, returns, || unsafe { read_call(returns, hook) });
                 // An operation has made it a site while this thread was on its way.
                 is_enabled |= ahead::is_on() && shared_calls::is_listened_to(known.discovery);
-                pass_on(&inside, known, by, is_enabled);
+                deliver(&inside, known, by, is_enabled);
                 if !is_enabled && ahead::is_on() {
-                    pass_by(known, returns);
+                    cache_return(known, returns);
                 }
             }
-            None => discovered(&inside, hit, by),
+            None => discover(&inside, hit, by),
         }
     }
     set_errno(errno);
@@ -110,15 +110,20 @@ struct KnownCall {
     owner: Option<&'static Discovery>,
 }
 
-/// Delivers a call as a hit, if a consumer listens.
-fn deliver(inside: &ReadGuard, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
-    let is_enabled = settle(known, by.returns, call);
-    pass_on(inside, known, by, is_enabled);
+/// Patches a call if that is due, and delivers it as a hit if a consumer listens.
+fn patch_and_deliver(
+    inside: &ReadGuard,
+    known: KnownCall,
+    by: HookFrame,
+    call: impl FnOnce() -> Option<Call>,
+) {
+    let is_enabled = patch_if_due(known, by.returns, call);
+    deliver(inside, known, by, is_enabled);
 }
 
-/// Brings a call into the state that it has to have, as far as a hook can. Returns whether a
-/// consumer listens.
-fn settle(
+/// Patches a waiting call, or writes the bytes of a switched one anew, as far as a hook can.
+/// Returns whether a consumer listens.
+fn patch_if_due(
     KnownCall { discovery, owner }: KnownCall,
     returns: usize,
     call: impl FnOnce() -> Option<Call>,
@@ -126,7 +131,7 @@ fn settle(
     // Before it is patched; after that, its bytes say so.
     let is_enabled = discovery.is_enabled();
     if discovery.state() == State::Waiting {
-        let may_patch = may_ask() && control::is_ready() && first_hit::may_write();
+        let may_patch = may_make_system_calls() && control::is_ready() && first_hit::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = AllSignalsBlocked::new();
@@ -140,7 +145,7 @@ fn settle(
         }
     } else if !is_enabled && discovery.is_switched() && discovery.has_tail_jumps() {
         tail_jumps::note_unexpected_hit(discovery);
-    } else if !is_enabled && discovery.is_switched() && !may_ask() {
+    } else if !is_enabled && discovery.is_switched() && !may_make_system_calls() {
         provider::note_pending(discovery);
     } else if !is_enabled && discovery.is_switched() && first_hit::may_write() {
         // This thread was late, or the object was loaded anew.
@@ -150,13 +155,13 @@ fn settle(
         }
     }
     if is_enabled && !discovery.is_site() && discovery.state() != State::Waiting {
-        pass_look_up(discovery, owner, returns);
+        cache_stub(discovery, owner, returns);
     }
     is_enabled
 }
 
-/// Delivers a hit.
-fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_enabled: bool) {
+/// Delivers a hit, if a consumer listens.
+fn deliver(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: HookFrame, is_enabled: bool) {
     let definition = match owner {
         Some(owner) if !is_enabled => shared_calls::sibling_definition(inside, discovery, owner),
         _ => discovery.definition_inside(inside).filter(|_| is_enabled),
@@ -171,13 +176,13 @@ fn pass_on(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: By
     }
 }
 
-/// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
-/// neither be a site nor wait to become one.
-fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
+/// Leads the next hits of a call from the cache to its stub, as long as a consumer listens. The
+/// call must neither be a site nor wait to become one.
+fn cache_stub(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
     let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
     let stub = place.stub() + chunk::COMPARISON_LEN;
     let is_call = owner.unwrap_or(discovery).returns() == Some(returns);
-    let target = if is_call { stub } else { jumped as *const () as usize };
+    let target = if is_call { stub } else { call_stub_after_jump as *const () as usize };
     discovery.cached.fill(returns, discovery.hit().function, [target, stub], || discovery.is_enabled());
 }
 
@@ -185,68 +190,68 @@ fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>
 /// takes the address above its own return address for the stack pointer at the site, as of a call.
 /// So it is called here, and finds that of the jump.
 #[unsafe(naked)]
-unsafe extern "C" fn jumped() {
+unsafe extern "C" fn call_stub_after_jump() {
     call_stub!(call_cache::STUB)
 }
 
-/// Lets the next hits by a return address end at once, as long as no consumer wants them. Only
-/// operations notice that an object has come in another one's place: calls are found ahead.
-fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
+/// Makes the next hits by a return address end at the cache, as long as no consumer listens. Calls
+/// are found ahead then, so only operations notice that another object was loaded there.
+fn cache_return(KnownCall { discovery, .. }: KnownCall, returns: usize) {
     let is_real = matches!(discovery.state(), State::Unpatched(_));
     if is_real && discovery.sibling.load(Ordering::Relaxed).is_null() {
-        let nothing = nothing as *const () as usize;
-        discovery.cached.fill(returns, discovery.hit().function, [nothing, 0], || !discovery.is_enabled());
+        let target = return_at_once_to_caller as *const () as usize;
+        discovery.cached.fill(returns, discovery.hit().function, [target, 0], || !discovery.is_enabled());
     }
 }
 
-/// The end of hits that no consumer wants.
+/// The target of hits while no consumer listens.
 #[unsafe(naked)]
-unsafe extern "C" fn nothing() {
+unsafe extern "C" fn return_at_once_to_caller() {
     return_at_once!()
 }
 
 #[cold]
-fn discovered(inside: &ReadGuard, hit: Hit, by: ByHook) {
-    let ByHook { returns, hook, .. } = by;
+fn discover(inside: &ReadGuard, hit: Hit, by: HookFrame) {
+    let HookFrame { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
-    let call = may_ask().then(|| unsafe { read_call(returns, hook) }).flatten();
+    let call = may_make_system_calls().then(|| unsafe { read_call(returns, hook) }).flatten();
     if call.is_none()
-        && let Some(known) = known(hit, returns, hook)
+        && let Some(known) = find_known(hit, returns, hook)
     {
         // Another thread, or a signal handler of this one, was faster. It published its discovery
         // before it changed the call.
-        return deliver(inside, known, by, || None);
+        return patch_and_deliver(inside, known, by, || None);
     }
     let owner = owner_of(returns, hit, hook);
     let found = {
-        let _whole = may_ask().then(AllSignalsBlocked::new);
+        let _whole = may_make_system_calls().then(AllSignalsBlocked::new);
         provider::register();
-        let by = if may_ask() { FoundBy::Hit } else { FoundBy::QuietHit };
+        let by = if may_make_system_calls() { FoundBy::Hit } else { FoundBy::QuietHit };
         // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
         unsafe { publish(inside, hit, call, owner, hook, by) }
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared_calls::mark_shared);
     let known = KnownCall { discovery, owner };
-    let mut is_enabled = settle(known, returns, || call);
+    let mut is_enabled = patch_if_due(known, returns, || call);
     if is_new {
-        if may_ask() {
+        if may_make_system_calls() {
             request_look();
         }
         callback::notify(inside, discovery);
         // The callback may have attached a consumer, which gets this hit, too.
         is_enabled |= shared_calls::is_listened_to(discovery);
     }
-    pass_on(inside, known, by, is_enabled);
+    deliver(inside, known, by, is_enabled);
 }
 
 /// Returns the discovery of this call, if it is still valid.
-fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
+fn find_known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
     let owner = table::find(returns).and_then(CallEntry::discovery);
     if let Some(discovery) = owner {
         let is_same = discovery.hit() == hit;
         // Sites do not come here, except with a thread that was late.
-        if (discovery.is_site() || !is_same) && is_old(discovery, hook) {
+        if (discovery.is_site() || !is_same) && is_stale_here(discovery, hook) {
             return None;
         }
         if is_same {
@@ -261,21 +266,21 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
 /// Returns whether a hook may make system calls of its own. Once calls are found ahead, it does
 /// not: operations find and patch calls as far as they can, and the program may have filters of
 /// system calls by now.
-fn may_ask() -> bool {
+fn may_make_system_calls() -> bool {
     !ahead::is_on()
 }
 
 /// Returns whether a discovery with the return address of this hook's own call is out of date.
-fn is_old(discovery: &Discovery, hook: usize) -> bool {
+fn is_stale_here(discovery: &Discovery, hook: usize) -> bool {
     // SAFETY: the hook returns there.
-    may_ask() && unsafe { is_stale(discovery, hook) }
+    may_make_system_calls() && unsafe { is_stale(discovery, hook) }
 }
 
 /// Returns the discovery that owns a call, if another function owns it. Two inlined functions may
 /// end in one call.
 fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
     let known = table::find(returns).and_then(CallEntry::discovery);
-    known.filter(|known| known.hit() != hit && !is_old(known, hook))
+    known.filter(|known| known.hit() != hit && !is_stale_here(known, hook))
 }
 
 // The hooks' code, which each hook's assembler names.

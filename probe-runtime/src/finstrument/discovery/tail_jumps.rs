@@ -110,7 +110,7 @@ pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, obj
     match sync(exclusive, discovery) {
         // A jump that could not be written stays a jump, and the hook judges its hits.
         SyncResult { written: 0, error: Some(errno) } => {
-            discovery.keep_unpatched(Reason::Protected { errno })
+            discovery.keep_unpatched(Reason::Protected { errno });
         }
         _ => {
             if discovery.become_switched() {

@@ -1,6 +1,6 @@
 //! Bodies of the functions that code compiled with `-finstrument-functions` calls. `finstrument`
-//! has the functions, and the table `call_cache` of calls that were looked up: entries of 32 bytes with
-//! the return address, the function, the code at which the call continues, and a stub.
+//! has the functions, and the table `call_cache` of calls that were looked up: entries of 32 bytes
+//! with the return address, the function, the code at which the call continues, and a stub.
 
 /// A hook: jumps to the call's stub, if `$fast` knows it, and otherwise to the function
 /// `$looked_up`, which gets the function, the return address, the hook's own address and its stack
