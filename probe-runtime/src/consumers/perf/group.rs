@@ -88,7 +88,7 @@ struct Opened {
     kept: [(usize, i32, u64); EVENTS],
 }
 
-const NOTHING: [(usize, i32, u64); EVENTS] = [(0, 0, 0); EVENTS];
+const NO_RESOURCES: [(usize, i32, u64); EVENTS] = [(0, 0, 0); EVENTS];
 
 /// The outcome for all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -193,7 +193,7 @@ impl Group {
         }
         // Earlier readings must not be compared with readings from now on.
         add_single_writer(&self.breaks, 1);
-        let mut kept = NOTHING;
+        let mut kept = NO_RESOURCES;
         match Opened::new(process, plan) {
             Ok((opened, state)) => {
                 kept = opened.kept;
@@ -273,7 +273,7 @@ unsafe fn value(page: Page, event: PerfEvent) -> Option<u64> {
 impl Opened {
     /// Opens the plan's events on this thread.
     fn new(process: u64, plan: &Plan) -> Result<(Self, GroupState), i32> {
-        let mut opened = Self { process, kept: NOTHING };
+        let mut opened = Self { process, kept: NO_RESOURCES };
         let mut is_readable = true;
         for (at, counted) in plan.counted.iter().enumerate().take(EVENTS) {
             let leader = (at != 0).then(|| Descriptor::from_number(opened.kept[0].1 - 1));

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::profiler::{DEPTH, Profiler, Timed};
+use super::super::profiler::{MAX_TIMED_CALLS, Profiler, Timed};
 use super::counts::CallCounts;
 use super::group::{Group, NUMBERS, Numbers};
 use crate::engine::control::{Consumer, ProbeSet};
@@ -22,7 +22,7 @@ use crate::engine::per_thread::{Local, PerThread, Zeroed};
 struct ThreadCounts {
     group: Group,
     /// The counts at the beginning of each call that is being timed.
-    starts: [[AtomicU64; NUMBERS]; DEPTH],
+    starts: [[AtomicU64; NUMBERS]; MAX_TIMED_CALLS],
 }
 
 // SAFETY: consists of a group and atomics.

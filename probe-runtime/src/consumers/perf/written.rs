@@ -165,7 +165,7 @@ impl fmt::Display for EventCounts {
             let threads = was(self.threads.refused, "thread");
             write!(f, "\n{threads} without events: {}", reason(self.threads.error))?;
         }
-        if self.share() < LITTLE {
+        if self.share() < MIN_FULL_SHARE {
             let percent = self.share() * 100.0;
             write!(f, "\nevents took turns, and were counted {percent:.1} % of the time; ask for fewer")?;
         }
@@ -177,7 +177,7 @@ impl fmt::Display for EventCounts {
 }
 
 /// The smallest share at which events count as measured all the time.
-const LITTLE: f64 = 0.999;
+const MIN_FULL_SHARE: f64 = 0.999;
 
 impl EventCounts {
     /// Writes how counts were read, and in which mode.

@@ -126,10 +126,10 @@ impl fmt::Display for Budget {
 /// The largest savings and the largest debt, as the income of so many nanoseconds. A program that
 /// has slept for long must not spend more at once, and one surprise must not be paid for
 /// indefinitely.
-const SAVED: f64 = 250e6;
-const OWED: f64 = 5e9;
+const MAX_SAVINGS_NS: f64 = 250e6;
+const MAX_DEBT_NS: f64 = 5e9;
 /// The income per nanosecond without a limit.
-const PLENTY: f64 = 1e9;
+const UNLIMITED_INCOME: f64 = 1e9;
 
 /// A leaky bucket, empty at first. Income fills it, and spending empties it, also below zero if a
 /// cost was not known in advance. Amounts are in nanoseconds or in calls, like the budget.
@@ -155,14 +155,15 @@ impl Bucket {
         match self.limit {
             Limit::Percent(percent) => cpu * percent / 100.0,
             Limit::Calls(calls) => elapsed * calls / 1e9,
-            Limit::Unlimited => elapsed * PLENTY,
+            Limit::Unlimited => elapsed * UNLIMITED_INCOME,
         }
     }
 
     pub(super) fn book(&mut self, income: f64, spent: f64) {
         self.spent += spent;
         let a_nanosecond = self.income(1.0, 1.0);
-        self.level = (self.level + income - spent).clamp(-OWED * a_nanosecond, SAVED * a_nanosecond);
+        self.level =
+            (self.level + income - spent).clamp(-MAX_DEBT_NS * a_nanosecond, MAX_SAVINGS_NS * a_nanosecond);
     }
 
     /// Returns the price of work: a thread's time, or a number of calls.

@@ -16,7 +16,7 @@ use crate::engine::control::SitePlace;
 
 /// The farthest from the beginning of a machine function that its own entry is. Saving registers,
 /// and touching each page of a large frame, comes before.
-const ENTRY_WITHIN: usize = 256;
+const MAX_ENTRY_OFFSET_BYTES: usize = 256;
 
 /// The code of all functions, by address.
 #[derive(Clone, Default, Debug)]
@@ -42,8 +42,9 @@ impl Code {
         for sites in sites.chunk_by(|a, b| a.around == b.around) {
             let (around, first) = (sites[0].around.clone(), code.ranges.len());
             let parts = || sites.iter().filter_map(|site| Some((site.addr, part(site)?)));
-            let mut whole =
-                parts().next().filter(|(addr, (_, begins))| *begins && addr - around.start <= ENTRY_WITHIN);
+            let mut whole = parts()
+                .next()
+                .filter(|(addr, (_, begins))| *begins && addr - around.start <= MAX_ENTRY_OFFSET_BYTES);
             if parts().all(|(_, (_, begins))| !begins) {
                 // The part of a function that is far from the rest, because it is seldom executed.
                 whole = parts().last();

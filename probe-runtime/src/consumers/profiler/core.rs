@@ -13,7 +13,7 @@ use super::function_state::{FunctionEstimate, FunctionState, Moment};
 use super::part::FunctionTotals;
 use super::plan::{Loads, MeasureMode};
 use super::sampler::Sampler;
-use super::shares::{CLOCK, Shares};
+use super::shares::{SAMPLING_SHARE, Shares};
 use super::stretch::{Listed, Windows};
 use super::survey::Surveys;
 use super::time::{Ticks, TimeSource, Used};
@@ -96,15 +96,15 @@ pub(super) struct Cost {
 }
 
 /// The length of the beginning in nanoseconds. It includes the cost of attaching.
-const BEGINNING: f64 = 250e6;
+const BEGINNING_NS: f64 = 250e6;
 
 /// The debt at which the profiler spends least: the income of this many nanoseconds.
-const OWED: f64 = 100e6;
+const FULL_DEBT_NS: f64 = 100e6;
 
 /// The time between rehearsals of hits, in nanoseconds.
-const REHEARSED: f64 = 200e6;
+const REHEARSAL_INTERVAL_NS: f64 = 200e6;
 /// The cost of a rehearsal, in nanoseconds. It must be saved before.
-const REHEARSAL: f64 = 120e3;
+const REHEARSAL_COST_NS: f64 = 120e3;
 
 impl Core {
     pub(super) fn new(time: TimeSource) -> Self {
@@ -309,13 +309,14 @@ impl Running {
         self.bucket.book(income, spent);
         if elapsed > 0.0 {
             let weight = (elapsed / 1e8).min(1.0);
-            let of_clock = if self.shares.as_ref().is_some_and(Shares::is_sampling) { CLOCK } else { 0.0 };
+            let of_clock =
+                if self.shares.as_ref().is_some_and(Shares::is_sampling) { SAMPLING_SHARE } else { 0.0 };
             self.income += weight * ((1.0 - of_clock) * income / elapsed - self.income);
         }
         self.cost.hits += of_hits;
         self.cost.own += own;
         self.cost.used += cpu;
-        if self.cost.beginning.is_none() && now >= BEGINNING && self.cost.used > 0.0 {
+        if self.cost.beginning.is_none() && now >= BEGINNING_NS && self.cost.used > 0.0 {
             self.cost.beginning = Some((now, (self.cost.hits + self.cost.own) / self.cost.used));
         }
         (self.asked, self.used, self.totals) = (now, used, totals);
@@ -370,9 +371,9 @@ impl Running {
         Moment { time: self.now(), worked: self.worked(used) - own }
     }
 
-    /// Returns the debt: 1 for the income of [`OWED`] or more, and -1 for as much of savings.
+    /// Returns the debt: 1 for the income of [`FULL_DEBT_NS`] or more, and -1 for as much of savings.
     pub(super) fn owed(&self) -> f64 {
-        (-self.bucket.level / (self.income * OWED).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
+        (-self.bucket.level / (self.income * FULL_DEBT_NS).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
     /// Books hits of so many calls, which took this time.
@@ -384,8 +385,8 @@ impl Running {
     /// Rehearses hits if it is time to and the cost is saved.
     fn rehearse(&mut self) {
         let since = self.asked - self.rehearsed_at;
-        let price = self.bucket.price(REHEARSAL, 0.0);
-        if self.bucket.level >= price && (since >= REHEARSED || !self.rehearsed.is_known()) {
+        let price = self.bucket.price(REHEARSAL_COST_NS, 0.0);
+        if self.bucket.level >= price && (since >= REHEARSAL_INTERVAL_NS || !self.rehearsed.is_known()) {
             self.rehearsed_at = self.asked;
             self.rehearsed.again();
         }

@@ -5,8 +5,8 @@
 //! polls, as far as the budget pays for it: beside the program, since a processor that two threads
 //! share takes longer. The cost is the mean of the last rehearsals: where the two share it now and
 //! then, each takes one of two times, and so do the program's hits. In a program, a hit takes
-//! longer if its code has left the caches ([`COLD`]), and less if the processor executes it beside
-//! the function's own work ([`BESIDE`]). Delivered hits are [in
+//! longer if its code has left the caches ([`CACHE_MISS_NS`]), and less if the processor executes
+//! it beside the function's own work ([`OVERLAP_FACTOR`]). Delivered hits are [in
 //! order](crate::Consumer::needs_order), so they take the same beside any work.
 
 use std::collections::VecDeque;
@@ -22,30 +22,30 @@ use crate::engine::dispatch::calibration::{cost_of_blocks, cost_of_counted_hits,
 use crate::engine::error::Error;
 
 /// Relative uncertainty of the cost of a hit that is not in order.
-const DOUBT: f64 = 0.4;
+const HIT_COST_DOUBT: f64 = 0.4;
 /// Relative uncertainty of the time that is subtracted from a timed call. All work between its
 /// readings is in order, if the machine has order.
-const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "patched") { 0.1 } else { DOUBT };
+const TIMED_CALL_DOUBT: f64 = if cfg!(probe_backend = "patched") { 0.1 } else { HIT_COST_DOUBT };
 
 /// The part of its rehearsed time that a hit takes beside other work, if its site's own code counts
 /// it. (In the bench `coverage`, the programs' hits take between 0.4 and 0.9 of a rehearsed one, on
 /// an AMD EPYC.)
-const BESIDE: f64 = 0.8;
+const OVERLAP_FACTOR: f64 = 0.8;
 /// The additional time of such a hit if its code and its counter have left the nearest cache, in
 /// nanoseconds: two loads from the next cache, and more if that is full.
-const COLD: f64 = 10.0;
+const CACHE_MISS_NS: f64 = 10.0;
 /// The additional time of a counted hit, in nanoseconds, for each function that was called since
 /// the last hit of its own, but for the first ones: its data has left one cache after the other.
 /// And the most: all comes from memory. (With 3,000 and 30,000 functions of C in turns, a hit took
 /// 20 to 60 and 260 ns, on an AMD EPYC.)
-const FAR: f64 = 0.01;
-const NEAR: f64 = 1_000.0;
-const FARTHEST: f64 = 300.0;
+const FAR_NS_PER_FUNCTION: f64 = 0.01;
+const NEAR_FUNCTIONS: f64 = 1_000.0;
+const MAX_FAR_NS: f64 = 300.0;
 
 /// The number of rehearsals that are remembered.
-const KEPT: usize = 15;
+const MAX_REHEARSALS: usize = 15;
 /// The [`Costs`] before the first rehearsal, in nanoseconds.
-const GUESS: [f64; 5] = [1.5, 5.0, 15.0, 15.0, 20.0];
+const GUESSED_NS: [f64; 5] = [1.5, 5.0, 15.0, 15.0, 20.0];
 
 /// The costs of hits, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -89,7 +89,7 @@ impl Costs {
     /// other functions between it and the last one.
     pub(super) fn counted(self, is_in_place: bool, between: f64) -> f64 {
         let near = if is_in_place { self.counted } else { self.shared };
-        near + (self.far * (between - NEAR)).clamp(0.0, FARTHEST)
+        near + (self.far * (between - NEAR_FUNCTIONS)).clamp(0.0, MAX_FAR_NS)
     }
 }
 
@@ -129,7 +129,7 @@ impl Rehearsed {
             }
             TimeSource::Given(_) => None,
         };
-        let guess = if alone.is_some() { GUESS } else { [0.0; 5] };
+        let guess = if alone.is_some() { GUESSED_NS } else { [0.0; 5] };
         let mut new = Self { alone, besides, last: VecDeque::new(), costs: Costs::default() };
         new.know(guess);
         Ok(new)
@@ -144,7 +144,7 @@ impl Rehearsed {
     pub(super) fn again(&mut self) {
         let Some(costs) = self.alone.as_ref().and_then(LoneSampler::rehearse) else { return };
         self.last.push_back(costs);
-        if self.last.len() > KEPT {
+        if self.last.len() > MAX_REHEARSALS {
             self.last.pop_front();
         }
         let of_all = |at: usize| self.last.iter().map(|costs| costs[at]).sum::<f64>();
@@ -152,10 +152,10 @@ impl Rehearsed {
     }
 
     fn know(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
-        let doubt = DOUBT_OF_TIMES * inside + DOUBT * self.besides;
+        let doubt = TIMED_CALL_DOUBT * inside + HIT_COST_DOUBT * self.besides;
         // One of the two hits' additional work is inside of the call.
         let (reading, inside) = (reading + self.besides, inside + self.besides);
-        let [cold, far] = if self.alone.is_some() { [COLD, FAR] } else { [0.0; 2] };
+        let [cold, far] = if self.alone.is_some() { [CACHE_MISS_NS, FAR_NS_PER_FUNCTION] } else { [0.0; 2] };
         self.costs = Costs { counted, cold, shared, far, delivered, reading, inside, doubt };
     }
 }
@@ -164,7 +164,7 @@ impl LoneSampler {
     fn rehearse(&self) -> Option<[f64; 5]> {
         let Self { clock, scale, ref sampler } = *self;
         let now = || clock.now();
-        let counted = BESIDE * cost_of_blocks(now)? / 2.0;
+        let counted = OVERLAP_FACTOR * cost_of_blocks(now)? / 2.0;
         let shared = cost_of_counted_hits(now)? / 2.0;
         sampler.set_mode(0, MeasureMode::Counted);
         let delivered = cost_of_delivered_hits(now, Arc::clone(sampler), || ())? / 2.0;
@@ -202,7 +202,7 @@ mod tests {
         (0..20).for_each(|_| rehearsed.again());
         let Costs { counted, delivered, inside, .. } = rehearsed.costs;
         assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs);
-        assert!(rehearsed.last.len() <= KEPT);
+        assert!(rehearsed.last.len() <= MAX_REHEARSALS);
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
     fn additional_work_is_inside_once() {
         let costs = |besides| Rehearsed::new(TimeSource::Given(|| 0), 0.5, besides).unwrap().costs;
         assert_eq!(costs(0.0), Costs::default());
-        let doubt = DOUBT * 10.0;
+        let doubt = HIT_COST_DOUBT * 10.0;
         assert_eq!(costs(10.0), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });
     }
 }

@@ -133,12 +133,12 @@ impl Untimed {
 
 /// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
 fn reach(freedom: f64) -> f64 {
-    const FIRST: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
+    const FIRST_FOUR: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
     if freedom < 4.0 {
         let freedom = freedom.max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 3")]
         let (below, part) = (freedom as usize, freedom.fract());
-        return FIRST[below - 1] * (FIRST[below] / FIRST[below - 1]).powf(part);
+        return FIRST_FOUR[below - 1] * (FIRST_FOUR[below] / FIRST_FOUR[below - 1]).powf(part);
     }
     // Within 0.01 of Student's distribution.
     1.96 + 2.37 / freedom + 2.82 / freedom.powi(2) + 2.56 / freedom.powi(3)
@@ -155,12 +155,12 @@ pub(super) struct Rates {
 }
 
 /// The numbers of windows, and of calls in them, that an estimate needs.
-const LEAST_WINDOWS: f64 = 4.0;
-const LEAST_CALLS: f64 = 10.0;
+const MIN_WINDOWS: f64 = 4.0;
+const MIN_CALLS: f64 = 10.0;
 /// The relative uncertainty of a window's disturbance by its hits, and that of its calls because of
 /// the switching before it: the program's code and data come back to the caches in the window.
-const DOUBT: f64 = 0.8;
-const DISTURBED: f64 = 0.06;
+const HIT_TIME_DOUBT: f64 = 0.8;
+const SWITCHING_DOUBT: f64 = 0.06;
 
 impl Rates {
     /// Adds a window. The program has worked in it for `worked`, of which `hits` was the time of
@@ -183,11 +183,11 @@ impl Rates {
     /// Returns the calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
         let Estimated { value: rate, error } =
-            self.ratio.mean().filter(|_| self.counted_calls >= LEAST_CALLS)?;
+            self.ratio.mean().filter(|_| self.counted_calls >= MIN_CALLS)?;
         // The error is never less than the random error of the number of calls.
         let by_chance = error.max(2.0 * rate / self.counted_calls.sqrt());
-        let by_hits = DOUBT * rate * self.disturbed / self.counted_calls;
-        let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
+        let by_hits = HIT_TIME_DOUBT * rate * self.disturbed / self.counted_calls;
+        let error = by_chance.hypot(by_hits).hypot(SWITCHING_DOUBT * rate);
         Some(Estimated { value: rate, error }.times(worked))
     }
 }
@@ -220,7 +220,7 @@ impl Ratio {
 
     /// Returns the mean; `None` if windows say too little.
     pub(super) fn mean(&self) -> Option<Estimated> {
-        if self.windows < LEAST_WINDOWS {
+        if self.windows < MIN_WINDOWS {
             return None;
         }
         let mean = self.time / self.calls;

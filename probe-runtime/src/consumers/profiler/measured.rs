@@ -50,12 +50,12 @@ struct CallTimes {
 }
 
 /// Relative uncertainty of the time of hits inside of a call.
-const HITS: f64 = 0.3;
+const HIT_TIME_DOUBT: f64 = 0.3;
 /// The uncertainty of the calls that windows have seen, as a multiple of the random error of their
 /// number: some are longer than others.
-const BELOW: f64 = 3.0;
+const INNER_CALLS_DOUBT: f64 = 3.0;
 /// The number of calls that is enough to tell whether they are short.
-const TELLING: f64 = 10.0;
+const TELLING_CALLS: f64 = 10.0;
 
 impl CallTimes {
     fn add(&mut self, seen: &FunctionTotals, last: &FunctionTotals) -> Self {
@@ -130,7 +130,7 @@ impl MeasuredSums {
     pub(super) fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&CallTimes) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
-        ended >= TELLING && of_both(|it| it.time) < short * ended
+        ended >= TELLING_CALLS && of_both(|it| it.time) < short * ended
     }
 
     /// Notes that a window for this function has ended and was read.
@@ -237,7 +237,7 @@ impl MeasuredSums {
             }
         };
         let hits = (timed.hits + self.in_windows.hits) / samples;
-        let doubt = ended * (costs.doubt + HITS * hits * costs.hit());
+        let doubt = ended * (costs.doubt + HIT_TIME_DOUBT * hits * costs.hit());
         let (value, error) = (timed.ended * each + of_rest.value, doubt.hypot(of_rest.error));
         let by_calls = calls.known_error().unwrap_or_default() * value / ended;
         let sure = Estimated { value, error: error + by_calls };
@@ -265,8 +265,11 @@ impl MeasuredSums {
         let each = (own / whole - costs.inside - outside).max(0.0);
         let below = (below - below_calls * costs.inside).max(0.0);
         let value = (each * ended - below).max(0.0);
-        let by_hits = HITS * outside * ended;
-        Some(Estimated { value, error: by_hits.hypot(BELOW * below / below_seen.max(1.0).sqrt()) })
+        let by_hits = HIT_TIME_DOUBT * outside * ended;
+        Some(Estimated {
+            value,
+            error: by_hits.hypot(INNER_CALLS_DOUBT * below / below_seen.max(1.0).sqrt()),
+        })
     }
 }
 

@@ -47,7 +47,7 @@ pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
 use sampler::{Sampler, begins};
 #[cfg(feature = "perf")]
-pub(super) use stack::DEPTH;
+pub(super) use stack::MAX_TIMED_CALLS;
 use time::{TimeSource, Used};
 #[cfg(feature = "perf")]
 pub(super) use timing::Timed;

@@ -6,8 +6,8 @@
 //! are measured completely:
 //!
 //! ```text
-//! loads:  0 … ▸ Timed, while all of them cost at most TIMED of the income
-//!             ▸ Counted, while all of them cost at most COUNTED of it
+//! loads:  0 … ▸ Timed, while all of them cost at most TIMED_SHARE of the income
+//!             ▸ Counted, while all of them cost at most COUNTED_SHARE of it
 //!             ▸ Sampled
 //! ```
 //! A function that would be measured more than now needs twice the room, so that it does not switch
@@ -27,17 +27,17 @@ pub(super) enum MeasureMode {
 
 /// The parts of the income for functions that are timed or counted at each call. The rest is for
 /// windows, for polls, and for the cost of attaching.
-const TIMED: f64 = 0.2;
-const COUNTED: f64 = 0.3;
+const TIMED_SHARE: f64 = 0.2;
+const COUNTED_SHARE: f64 = 0.3;
 /// The half-life of calls, in nanoseconds and as a part of all time so far; the smaller one counts.
 /// The first millisecond says little about the tenth.
-const HALF: f64 = 1e9;
-const OF_ALL: f64 = 0.25;
+const HALF_LIFE_NS: f64 = 1e9;
+const HALF_LIFE_SHARE: f64 = 0.25;
 /// A smaller number of calls is set to zero.
-const FORGOTTEN: f64 = 1e-3;
+const MIN_CALLS: f64 = 1e-3;
 /// The number of functions that evict each other's counters, and the code that counts, from the
 /// nearest cache if they are called in turns.
-const CACHED: f64 = 256.0;
+const CACHED_FUNCTIONS: f64 = 256.0;
 
 /// How a function is measured now.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -80,12 +80,12 @@ impl Loads {
 
     /// Adds the income and the calls of each function between two moments.
     pub(super) fn add(&mut self, from: f64, to: f64, income: f64, calls: impl Iterator<Item = f64>) {
-        let half = HALF.min(OF_ALL * to).max(1.0);
+        let half = HALF_LIFE_NS.min(HALF_LIFE_SHARE * to).max(1.0);
         let kept = ((from - to) / half).exp2();
         self.income = self.income * kept + income;
         for (all, calls) in self.calls.iter_mut().zip(calls) {
             let left = *all * kept + calls;
-            *all = if left < FORGOTTEN { 0.0 } else { left };
+            *all = if left < MIN_CALLS { 0.0 } else { left };
         }
         // The number of functions that would be as unpredictable if all were called equally often:
         // the exponential of the entropy.
@@ -93,7 +93,7 @@ impl Loads {
         let sum: f64 = called().sum();
         let entropy =
             if sum > 0.0 { sum.ln() - called().map(|it| it * it.ln()).sum::<f64>() / sum } else { 0.0 };
-        self.crowd = (entropy.exp() / CACHED).min(1.0);
+        self.crowd = (entropy.exp() / CACHED_FUNCTIONS).min(1.0);
         // Functions that are not called cost nothing, and are last.
         let key = |it: &u32| match self.calls[*it as usize] {
             0.0 => f64::INFINITY,
@@ -138,16 +138,17 @@ impl Loads {
             // windows from then on.
             let as_counted = (calls - 2.0 * calls.sqrt()).max(0.0) * price / self.income;
             let may_be_timed = may_be_timed && (mode == MeasureMode::Timed || left > 0);
-            chosen[function] = if may_be_timed && of_timed + as_timed * wary(MeasureMode::Timed) <= TIMED {
-                of_timed += as_timed;
-                left -= usize::from(mode != MeasureMode::Timed);
-                MeasureMode::Timed
-            } else if of_counted + as_counted * wary(MeasureMode::Counted) <= COUNTED {
-                of_counted += as_counted;
-                MeasureMode::Counted
-            } else {
-                MeasureMode::Sampled
-            };
+            chosen[function] =
+                if may_be_timed && of_timed + as_timed * wary(MeasureMode::Timed) <= TIMED_SHARE {
+                    of_timed += as_timed;
+                    left -= usize::from(mode != MeasureMode::Timed);
+                    MeasureMode::Timed
+                } else if of_counted + as_counted * wary(MeasureMode::Counted) <= COUNTED_SHARE {
+                    of_counted += as_counted;
+                    MeasureMode::Counted
+                } else {
+                    MeasureMode::Sampled
+                };
         }
         chosen
     }

@@ -33,7 +33,7 @@ use crate::engine::period::Since;
 use crate::engine::registry::ProbeId;
 
 /// The low bit of a mode's number: whether each call is timed.
-pub(super) const ALWAYS: u32 = 1;
+pub(super) const TIMED_BIT: u32 = 1;
 
 /// The probes of a function that belong to calls. Probes that begin a call or a poll come first.
 #[derive(Clone, Default, Debug)]
@@ -213,11 +213,11 @@ impl Sampler {
     /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time
     /// may call this.
     pub(super) fn set_mode(&self, function: usize, mode: MeasureMode) {
-        let low = if mode == MeasureMode::Timed { ALWAYS } else { 0 };
+        let low = if mode == MeasureMode::Timed { TIMED_BIT } else { 0 };
         let last = self.modes[function].load(Relaxed);
-        if last & ALWAYS != low {
+        if last & TIMED_BIT != low {
             self.since[function].store(self.time.now(), Relaxed);
-            self.modes[function].store((last | ALWAYS).wrapping_add(1) | low, Release);
+            self.modes[function].store((last | TIMED_BIT).wrapping_add(1) | low, Release);
         }
     }
 

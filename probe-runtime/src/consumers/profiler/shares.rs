@@ -17,15 +17,15 @@ use crate::engine::os::objects::Generation;
 
 /// The CPU time of a thread between two samples, in nanoseconds: the shortest, and the longest one.
 /// No round numbers, so that it is not in step with a program's own timers.
-const SHORTEST: f64 = 1_009e3;
-const LONGEST: f64 = 20_011e3;
+const MIN_PERIOD_NS: f64 = 1_009e3;
+const MAX_PERIOD_NS: f64 = 20_011e3;
 /// The part of the budget for samples.
-pub(super) const CLOCK: f64 = 0.35;
+pub(super) const SAMPLING_SHARE: f64 = 0.35;
 /// The time that a sample takes, in units of that for which it interrupts a thread: some caches are
 /// cold afterwards.
-const TAKEN: f64 = 1.5;
+const SAMPLE_COST_FACTOR: f64 = 1.5;
 /// The largest number of threads that are sampled. Each takes 68 KiB of locked memory.
-const MOST_THREADS: usize = 128;
+const MAX_SAMPLED_THREADS: usize = 128;
 
 /// The samples so far.
 #[derive(Default)]
@@ -57,13 +57,13 @@ impl Shares {
     /// then. `budget` is a part of the CPU time. Returns how many nanoseconds these samples took.
     pub(super) fn read(&mut self, sampler: &Sampler, budget: f64) -> f64 {
         let Some(threads) = &mut self.threads else { return 0.0 };
-        let Some(cost) = self.cost.or_else(|| Some(TAKEN * sample_cost()?)) else {
+        let Some(cost) = self.cost.or_else(|| Some(SAMPLE_COST_FACTOR * sample_cost()?)) else {
             self.threads = None;
             return 0.0;
         };
         self.cost = Some(cost);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-        let period = (cost / (CLOCK * budget)).clamp(SHORTEST, LONGEST) as u64;
+        let period = (cost / (SAMPLING_SHARE * budget)).clamp(MIN_PERIOD_NS, MAX_PERIOD_NS) as u64;
         let living: BTreeMap<_, _> =
             slots().filter_map(|slot| Some((slot.thread(), (slot, slot.tid()?)))).collect();
         let is_new = |(number, _): &(&u64, _)| !threads.contains_key(number);
@@ -76,7 +76,7 @@ impl Shares {
         // A filter of system calls may have been installed by now.
         if !new.is_empty() && is_unfiltered() {
             for (number, (slot, thread)) in new {
-                let room = threads.len() < MOST_THREADS;
+                let room = threads.len() < MAX_SAMPLED_THREADS;
                 match room.then(|| CpuSamples::begin(*thread, period)) {
                     // Another thread may have the id by now, also one that makes no hits.
                     Some(Ok(_)) if (slot.thread(), slot.tid()) != (*number, Some(*thread)) => (),
@@ -150,11 +150,11 @@ impl Shares {
 /// of the interval of 95 in 100 (Wilson, *Journal of the American Statistical Association* 22,
 /// 1927).
 fn part(seen: u64, all: u64) -> Estimated {
-    const REACH: f64 = 1.96;
+    const STANDARD_ERRORS: f64 = 1.96;
     let (all, value) = (all as f64, seen as f64 / all as f64);
-    let square = REACH * REACH / all;
+    let square = STANDARD_ERRORS * STANDARD_ERRORS / all;
     let middle = (value + square / 2.0) / (1.0 + square);
-    let half = REACH / (1.0 + square) * (value * (1.0 - value) / all + square / (4.0 * all)).sqrt();
+    let half = STANDARD_ERRORS / (1.0 + square) * (value * (1.0 - value) / all + square / (4.0 * all)).sqrt();
     Estimated { value, error: (middle + half - value).max(value - (middle - half)) }
 }
 

@@ -16,7 +16,7 @@ use crate::engine::per_thread::Zeroed;
 use probe_core::pairing::{self, CallKind, OpenCalls, Place};
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
-pub(in crate::consumers) const DEPTH: usize = u64::BITS as usize;
+pub(in crate::consumers) const MAX_TIMED_CALLS: usize = u64::BITS as usize;
 
 /// The data of a thread for all functions.
 #[repr(C)]
@@ -28,10 +28,10 @@ pub(super) struct ThreadStack {
     /// The number of calls; the numbers of their frames, the innermost last; and the frames in use,
     /// a bit for each.
     len: AtomicUsize,
-    order: [AtomicU8; DEPTH],
+    order: [AtomicU8; MAX_TIMED_CALLS],
     used: AtomicU64,
     pub(super) pending: UnattributedCalls,
-    frames: [TimedCall; DEPTH],
+    frames: [TimedCall; MAX_TIMED_CALLS],
 }
 
 // SAFETY: atomics only.
@@ -105,7 +105,7 @@ impl ThreadStack {
     /// Returns a call, the outermost first.
     #[inline(always)]
     fn at(&self, index: usize) -> &TimedCall {
-        &self.frames[usize::from(self.order[index % DEPTH].load(Relaxed)) % DEPTH]
+        &self.frames[usize::from(self.order[index % MAX_TIMED_CALLS].load(Relaxed)) % MAX_TIMED_CALLS]
     }
 
     #[inline(always)]
@@ -124,7 +124,7 @@ impl ThreadStack {
     /// Drops the innermost call, which is at this index.
     #[inline(always)]
     fn pop(&self, last: usize) {
-        let slot = self.order[last % DEPTH].load(Relaxed);
+        let slot = self.order[last % MAX_TIMED_CALLS].load(Relaxed);
         self.used.store(self.used.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
         self.len.store(last, Relaxed);
     }
@@ -197,9 +197,9 @@ impl ThreadStack {
     #[inline(always)]
     pub(super) fn push(&self, slot: usize) {
         let len = self.len.load(Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "less than `DEPTH`")]
-        self.order[len % DEPTH].store(slot as u8, Relaxed);
-        self.used.store(self.used.load(Relaxed) | 1 << (slot % DEPTH), Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "less than `MAX_TIMED_CALLS`")]
+        self.order[len % MAX_TIMED_CALLS].store(slot as u8, Relaxed);
+        self.used.store(self.used.load(Relaxed) | 1 << (slot % MAX_TIMED_CALLS), Relaxed);
         self.len.store(len + 1, Relaxed);
         add_single_writer(&self.timed, 1);
     }
@@ -231,7 +231,7 @@ impl ThreadStack {
         if index + 1 == self.len.load(Relaxed) {
             return self.take_innermost(index);
         }
-        let slot = self.order[index % DEPTH].load(Relaxed);
+        let slot = self.order[index % MAX_TIMED_CALLS].load(Relaxed);
         self.take_below(index, exit);
         slot.into()
     }
@@ -239,7 +239,7 @@ impl ThreadStack {
     /// Takes out the innermost call, which is at this index. Returns the number of its frame.
     #[inline(always)]
     pub(super) fn take_innermost(&self, index: usize) -> usize {
-        let slot = self.order[index % DEPTH].load(Relaxed);
+        let slot = self.order[index % MAX_TIMED_CALLS].load(Relaxed);
         self.pop(index);
         slot.into()
     }
@@ -248,7 +248,7 @@ impl ThreadStack {
     fn take_below(&self, index: usize, exit: Place) {
         for inner in (index..self.len.load(Relaxed)).rev() {
             if inner == index || !goes_on_after(self.at(inner).place(), exit) {
-                let slot = self.order[inner % DEPTH].load(Relaxed);
+                let slot = self.order[inner % MAX_TIMED_CALLS].load(Relaxed);
                 let order = self.order.get(inner..self.len.load(Relaxed)).unwrap_or_default();
                 order.windows(2).for_each(|pair| pair[0].store(pair[1].load(Relaxed), Relaxed));
                 if let Some(last) = order.last() {

@@ -16,38 +16,38 @@
 
 use super::function_state::Moment;
 
-/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTS`] times as long.
-const WINDOW: f64 = 60e3;
-const COUNTS: f64 = 4.0;
+/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTING_WINDOWS`] times as long.
+const WINDOW_NS: f64 = 60e3;
+const COUNTING_WINDOWS: f64 = 4.0;
 /// The time until the code of hits is warm: a part of the window, and nanoseconds for each
 /// function, up to another part.
-const WARM: f64 = 0.3;
-const WARM_EACH: f64 = 300.0;
-const LONGEST_WARM: f64 = 1.5;
+const WARM_UP_WINDOWS: f64 = 0.3;
+const WARM_UP_PER_FUNCTION_NS: f64 = 300.0;
+const MAX_EXTRA_WARM_UP_WINDOWS: f64 = 1.5;
 /// The longest stretch, in nanoseconds, without a debt; and the longest time in one until the
 /// accounts are looked at.
-const LONGEST: f64 = 1e9;
-const LOOKED: f64 = 250e6;
+const MAX_INTERVAL_NS: f64 = 1e9;
+const ACCOUNTING_INTERVAL_NS: f64 = 250e6;
 /// The part of the income for windows.
-const WINDOWS: f64 = 0.3;
+const WINDOW_SHARE: f64 = 0.3;
 /// How much rarer windows become with a large debt. With large savings, there are twice as many.
-const RARER: f64 = 3.0;
+const DEBT_SLOWDOWN: f64 = 3.0;
 /// A guess for the cost of switching a site for a window, in nanoseconds.
-const SWITCHED: f64 = 100.0;
+const SWITCH_SITE_NS: f64 = 100.0;
 /// Windows of functions with no more sites than this have all of them, and so have those of a few
 /// functions with up to four times as many. Of more sites, a window has those of the functions with
 /// the largest shares of the CPU time, up to half of its sites, and of neighbours, from a random
 /// one on: the sites of neighbours in the order of paths mostly share pages, and each run of pages
 /// that is opened for a batch takes as long as dozens of sites.
-const FEW: u64 = 2048;
+const FEW_SITES: u64 = 2048;
 const FEW_FUNCTIONS: usize = 256;
 /// The smallest and the largest number of sites in a window that has not all.
-const FEWEST: f64 = 128.0;
-const MOST: f64 = 16_384.0;
+const MIN_WINDOW_SITES: f64 = 128.0;
+const MAX_WINDOW_SITES: f64 = 16_384.0;
 /// The length of a stretch that pays for the number of sites in its window.
-const PAYING: f64 = 60e6;
+const PAYING_INTERVAL_NS: f64 = 60e6;
 /// The weight of the last window in that number.
-const LATELY: f64 = 0.25;
+const LAST_WINDOW_WEIGHT: f64 = 0.25;
 
 /// The state of stretches and windows.
 #[derive(Clone, Debug)]
@@ -65,9 +65,9 @@ pub(super) struct Windows {
     pub(super) cost: f64,
     /// The total that had been spent when the window began.
     pub(super) began_at: f64,
-    /// The time until the window is warm, in units of [`WINDOW`].
+    /// The time until the window is warm, in units of [`WINDOW_NS`].
     warm: f64,
-    /// The number of sites in a window if there are more than [`FEW`].
+    /// The number of sites in a window if there are more than [`FEW_SITES`].
     most: f64,
     /// The functions in the window, those first that are in each window; the number of these; and
     /// the number of calls that each of their calls stands for, and each of the others'.
@@ -95,7 +95,7 @@ impl Windows {
     /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
     /// number of calls.
     pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
-        let switching = (2.0 * functions as f64).min(FEW as f64) * SWITCHED;
+        let switching = (2.0 * functions as f64).min(FEW_SITES as f64) * SWITCH_SITE_NS;
         Self {
             phase: Phase::Rest,
             epoch,
@@ -103,10 +103,10 @@ impl Windows {
             to: 0.0,
             opens: 0.0,
             looks: 0.0,
-            cost: price(2.0 * WINDOW + switching, 100.0),
+            cost: price(2.0 * WINDOW_NS + switching, 100.0),
             began_at: 0.0,
-            warm: WARM,
-            most: FEW as f64,
+            warm: WARM_UP_WINDOWS,
+            most: FEW_SITES as f64,
             inside: Vec::new(),
             always: 0,
             weight: 1.0,
@@ -121,23 +121,24 @@ impl Windows {
     pub(super) fn next(&self) -> f64 {
         match self.phase {
             Phase::Rest => self.opens.min(self.looks),
-            Phase::Warming(since) => since + self.warm * WINDOW,
-            Phase::Counting(since, _) => since.time + COUNTS * WINDOW,
-            Phase::Timing(since) => since + self.lasts() * WINDOW,
+            Phase::Warming(since) => since + self.warm * WINDOW_NS,
+            Phase::Counting(since, _) => since.time + COUNTING_WINDOWS * WINDOW_NS,
+            Phase::Timing(since) => since + self.lasts() * WINDOW_NS,
         }
     }
 
     /// Notes that so many functions were switched.
     pub(super) fn warm_up(&mut self, functions: usize) {
-        self.warm = WARM + (functions as f64 * WARM_EACH / WINDOW).min(LONGEST_WARM);
+        self.warm = WARM_UP_WINDOWS
+            + (functions as f64 * WARM_UP_PER_FUNCTION_NS / WINDOW_NS).min(MAX_EXTRA_WARM_UP_WINDOWS);
     }
 
     /// Returns how long calls are counted, warming up included, as a multiple of the counting part.
     pub(super) fn counts(&self) -> f64 {
-        (self.warm + COUNTS) / COUNTS
+        (self.warm + COUNTING_WINDOWS) / COUNTING_WINDOWS
     }
 
-    /// Returns the length of the part that times calls, in units of [`WINDOW`].
+    /// Returns the length of the part that times calls, in units of [`WINDOW_NS`].
     fn lasts(&self) -> f64 {
         self.warm + 2.0
     }
@@ -146,20 +147,20 @@ impl Windows {
     /// window takes place in any case: otherwise windows would not represent all of the time.
     pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
         let income = income.max(f64::MIN_POSITIVE);
-        let rarer = if owed > 0.0 { 1.0 + RARER * owed } else { 1.0 / (1.0 - owed) };
-        let paid = (self.cost / (WINDOWS * income)).min(LONGEST) * rarer;
+        let rarer = if owed > 0.0 { 1.0 + DEBT_SLOWDOWN * owed } else { 1.0 / (1.0 - owed) };
+        let paid = (self.cost / (WINDOW_SHARE * income)).min(MAX_INTERVAL_NS) * rarer;
         // Random, so that it is not in step with the program.
         let length = paid.max(self.epoch) * (0.5 + self.chance());
-        self.from = self.to.max(now - WINDOW);
+        self.from = self.to.max(now - WINDOW_NS);
         self.to = self.from + length;
-        let latest = (length - (COUNTS + self.warm + self.lasts()) * WINDOW).max(0.0);
+        let latest = (length - (COUNTING_WINDOWS + self.warm + self.lasts()) * WINDOW_NS).max(0.0);
         self.opens = self.from + latest * self.chance();
-        self.looks = now + LOOKED;
+        self.looks = now + ACCOUNTING_INTERVAL_NS;
     }
 
     /// Returns whether it is time for the window, and not only to look at the accounts.
     pub(super) fn is_due(&mut self, now: f64) -> bool {
-        self.looks = now + LOOKED;
+        self.looks = now + ACCOUNTING_INTERVAL_NS;
         now >= self.opens
     }
 
@@ -167,7 +168,7 @@ impl Windows {
     pub(super) fn begin(&mut self, all: &Listed) {
         let others = self.choose(all);
         self.is_partial |= self.inside.len() < all.functions.len();
-        let weight = |share: f64| (share * (self.to - self.from) / WINDOW).max(1.0).round();
+        let weight = |share: f64| (share * (self.to - self.from) / WINDOW_NS).max(1.0).round();
         (self.weight, self.weight_of_others) = (weight(1.0), weight(others));
     }
 
@@ -182,7 +183,7 @@ impl Windows {
     /// lasts from then on, and the number of calls that each call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
     pub(super) fn opening(&self, scale: f64) -> [u64; 3] {
-        [self.warm * WINDOW / scale, WINDOW / scale, self.weight].map(|it| it as u64)
+        [self.warm * WINDOW_NS / scale, WINDOW_NS / scale, self.weight].map(|it| it as u64)
     }
 
     /// Returns a random number from 0 to 1 (xorshift64*; Vigna, 2016).
@@ -196,10 +197,11 @@ impl Windows {
     /// Notes the cost of a window of so many sites, and fits the number of the next window's to it.
     /// The number depends on earlier windows only, so it favours no function.
     pub(super) fn note_cost(&mut self, sites: u64, spent: f64, income: f64) {
-        self.cost = spent.max(self.cost + LATELY * (spent - self.cost));
-        let paid = WINDOWS * income * PAYING;
+        self.cost = spent.max(self.cost + LAST_WINDOW_WEIGHT * (spent - self.cost));
+        let paid = WINDOW_SHARE * income * PAYING_INTERVAL_NS;
         let fits = sites as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
-        self.most = (self.most + LATELY * (fits - self.most)).clamp(FEWEST, MOST);
+        self.most =
+            (self.most + LAST_WINDOW_WEIGHT * (fits - self.most)).clamp(MIN_WINDOW_SITES, MAX_WINDOW_SITES);
     }
 
     /// Chooses the first of these, and some of the others at random, each of which has the same
@@ -207,7 +209,7 @@ impl Windows {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a chance")]
     fn choose(&mut self, all: &Listed) -> f64 {
         let sites = all.sites(all.functions.len());
-        if sites <= FEW || (sites <= 4 * FEW && all.functions.len() <= FEW_FUNCTIONS) {
+        if sites <= FEW_SITES || (sites <= 4 * FEW_SITES && all.functions.len() <= FEW_FUNCTIONS) {
             self.inside.clone_from(&all.functions);
             self.always = self.inside.len();
             return 1.0;

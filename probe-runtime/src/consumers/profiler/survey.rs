@@ -21,35 +21,35 @@ use super::stretch::Listed;
 use crate::engine::sites::Visibility;
 
 /// The time before the first survey, and the minimum time between two, in nanoseconds.
-const FIRST: f64 = 300e3;
+const MIN_REBALANCE_NS: f64 = 300e3;
 /// The minimum time between two surveys, as a part of all time so far, and its limit in
 /// nanoseconds. So a function that has become hot since the last survey has had only that part of
 /// the time to cost anything.
-const OF_ALL: f64 = 0.05;
-const ENOUGH: f64 = 100e6;
+const MIN_REBALANCE_SHARE: f64 = 0.05;
+const SETTLED_REBALANCE_NS: f64 = 100e6;
 /// The part of the income for surveys. It is larger at first, by the ratio of these nanoseconds to
 /// all time so far: a hot function costs more than surveys do.
-const SURVEYS: f64 = 0.1;
-const EARLY: f64 = 20e6;
+const REBALANCE_SHARE: f64 = 0.1;
+const EARLY_NS: f64 = 20e6;
 /// The cost of waking up and going to sleep, which takes some 13 to 28 µs on a virtual machine, in
 /// nanoseconds.
-const WAKING: f64 = 20e3;
+const WAKEUP_COST_NS: f64 = 20e3;
 /// The maximum time between two surveys: a multiple of all time so far, and in nanoseconds.
-const EARLIER: f64 = 2.0;
-const LONGEST: f64 = 4e9;
+const MAX_REBALANCE_FACTOR: f64 = 2.0;
+const MAX_REBALANCE_NS: f64 = 4e9;
 /// The time between surveys from which on there is time for more than surveys.
-const CALM: f64 = 10e6;
+const MIN_CHECK_NS: f64 = 10e6;
 /// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
 /// next survey they may be so many that timing them takes as long as they do.
-const SHORT: f64 = 2e3;
+const SHORT_CALL_NS: f64 = 2e3;
 /// The number of samples of the processor's clock from which on windows always have a function.
-const TELLING: u32 = 3;
+const HOT_SAMPLES: u32 = 3;
 /// The part of the income for glances, which cost as much as waking up; and the part that the
 /// functions of a glance may have cost since the last survey.
-const GLANCES: f64 = 0.05;
-const EXPECTED: f64 = 0.5;
+const CHECK_SHARE: f64 = 0.05;
+const EXPECTED_HIT_SHARE: f64 = 0.5;
 /// A guess for the cost of switching a function, in nanoseconds.
-const SWITCHED: f64 = 400.0;
+const SWITCH_FUNCTION_NS: f64 = 400.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
@@ -77,7 +77,7 @@ impl Surveys {
             hits: 0.0,
             cost: 0.0,
             next_glance: 0.0,
-            between: FIRST,
+            between: MIN_REBALANCE_NS,
             soon: f64::INFINITY,
         }
     }
@@ -89,12 +89,12 @@ impl Surveys {
 
     /// Returns the time of the next survey or glance.
     pub(super) fn next_look(&self) -> f64 {
-        if self.between >= CALM { self.next().min(self.next_glance) } else { self.next() }
+        if self.between >= MIN_CHECK_NS { self.next().min(self.next_glance) } else { self.next() }
     }
 
-    /// Returns whether the last survey was at least [`ENOUGH`] ago.
+    /// Returns whether the last survey was at least [`SETTLED_REBALANCE_NS`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
-        now - self.last.time >= ENOUGH
+        now - self.last.time >= SETTLED_REBALANCE_NS
     }
 
     /// Plans the next survey. `cost` is that of the last one, `hits` that of all calls in the time
@@ -102,14 +102,17 @@ impl Surveys {
     fn plan(&mut self, elapsed: f64, [cost, hits]: [f64; 2], income: f64) {
         self.cost = cost;
         let now = self.last.time;
-        let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
+        let share = REBALANCE_SHARE * (1.0 + EARLY_NS / now.max(1.0));
         let paid = cost / (share * income).max(f64::MIN_POSITIVE);
-        let least = (OF_ALL * now).clamp(FIRST, ENOUGH);
+        let least = (MIN_REBALANCE_SHARE * now).clamp(MIN_REBALANCE_NS, SETTLED_REBALANCE_NS);
         let surprise = hits - income * elapsed;
-        self.soon =
-            if surprise > cost { (elapsed * (cost / surprise).sqrt()).max(FIRST) } else { 2.0 * self.soon };
+        self.soon = if surprise > cost {
+            (elapsed * (cost / surprise).sqrt()).max(MIN_REBALANCE_NS)
+        } else {
+            2.0 * self.soon
+        };
         // The price of a hit is known better after a while, too.
-        self.between = least.max(paid.min(EARLIER * now)).min(LONGEST).min(self.soon);
+        self.between = least.max(paid.min(MAX_REBALANCE_FACTOR * now)).min(MAX_REBALANCE_NS).min(self.soon);
     }
 }
 
@@ -152,10 +155,10 @@ impl Running {
         let is_dear = timed > price(costs.counted);
         let now = |(number, it): (usize, &FunctionState)| {
             let price = price(costs.counted(it.is_in_place, self.loads.between(number)));
-            Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT, is_dear) }
+            Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT_CALL_NS, is_dear) }
         };
         let now: Vec<_> = self.states.iter().enumerate().map(now).collect();
-        let arming = timed + self.bucket.price(SWITCHED, 0.0);
+        let arming = timed + self.bucket.price(SWITCH_FUNCTION_NS, 0.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
         let more = (self.bucket.level / arming.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize;
         let mut chosen = self.loads.choose(&now, timed, more);
@@ -168,11 +171,12 @@ impl Running {
         self.list();
         self.book(sampler);
         let price = |time| self.bucket.price(time, 0.0);
-        let costs = [self.cost.own - own_before + WAKING, self.cost.hits - self.surveys.hits].map(price);
+        let costs =
+            [self.cost.own - own_before + WAKEUP_COST_NS, self.cost.hits - self.surveys.hits].map(price);
         self.surveys.plan(elapsed, costs, self.income);
         self.surveys.hits = self.cost.hits;
         // Last, since sampling begins with a call that the kernel takes 15 ms for.
-        if self.surveys.between >= CALM {
+        if self.surveys.between >= MIN_CHECK_NS {
             self.read_shares(sampler);
         }
     }
@@ -181,10 +185,10 @@ impl Running {
     /// have cost more than was to be expected, by more than a survey.
     pub(super) fn glance(&mut self, sampler: &Sampler) {
         self.surveys.next_glance = self.now()
-            + match self.bucket.price(WAKING, 0.0) {
+            + match self.bucket.price(WAKEUP_COST_NS, 0.0) {
                 // A budget of calls.
-                0.0 => ENOUGH,
-                price => (price / (GLANCES * self.income).max(f64::MIN_POSITIVE)).max(CALM),
+                0.0 => SETTLED_REBALANCE_NS,
+                price => (price / (CHECK_SHARE * self.income).max(f64::MIN_POSITIVE)).max(MIN_CHECK_NS),
             };
         self.read_shares(sampler);
         let Some(shares) = self.shares.as_mut().filter(|it| it.is_sampling()) else {
@@ -205,7 +209,7 @@ impl Running {
             calls += seen.calls - state.surveyed;
             time += (seen.calls - state.surveyed) * each;
         }
-        let expected = EXPECTED * self.income * (self.now() - self.surveys.last.time);
+        let expected = EXPECTED_HIT_SHARE * self.income * (self.now() - self.surveys.last.time);
         if self.bucket.price(time, calls) > expected + self.surveys.cost {
             self.survey(sampler);
         }
@@ -279,7 +283,7 @@ impl Running {
         // Those whose share is known best, the largest first.
         let share = |it: &usize| self.shares.as_ref().map_or(0, |shares| shares.seen(*it));
         let (mut functions, others): (Vec<_>, Vec<_>) =
-            (0..states.len()).filter(is_for).partition(|it| share(it) >= TELLING);
+            (0..states.len()).filter(is_for).partition(|it| share(it) >= HOT_SAMPLES);
         crate::engine::order::sort_by(&mut functions, |a, b| share(b).cmp(&share(a)));
         let hot = functions.len();
         functions.extend(others);

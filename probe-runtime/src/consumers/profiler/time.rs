@@ -7,7 +7,7 @@ use crate::engine::os;
 
 /// The largest number of threads whose CPU time is brought up to date. Each takes a system call.
 #[cfg(all(probe_backend = "patched", not(miri)))]
-const BOOKED: usize = 64;
+const MAX_UPDATED_THREADS: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeSource {
@@ -83,11 +83,14 @@ impl TimeSource {
     }
 
     /// Returns [`used`](Self::used), brought up to date for threads that are running now: up to
-    /// [`BOOKED`] threads that have hit.
+    /// [`MAX_UPDATED_THREADS`] threads that have hit.
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "patched", not(miri)))]
         if let Self::Machine(_) = self {
-            slots().take(BOOKED).filter_map(ThreadSlot::tid).for_each(|id| _ = os::time::book_cpu_of(id));
+            slots()
+                .take(MAX_UPDATED_THREADS)
+                .filter_map(ThreadSlot::tid)
+                .for_each(|id| _ = os::time::book_cpu_of(id));
         }
         self.used()
     }

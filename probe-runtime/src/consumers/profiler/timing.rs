@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::part::FunctionSums;
-use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
+use super::sampler::{Sampler, TIMED_BIT, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
 use super::time::{Counter, Ticks};
 use crate::engine::calls::{self, CallEffect, PackedAction, add_single_writer};
@@ -16,7 +16,7 @@ use crate::engine::per_thread::Local;
 use probe_core::pairing::{CallKind, Place};
 
 /// A hit of a timed call: its function, and a number that no other call has that is being timed on
-/// its thread (less than [`DEPTH`](super::stack::DEPTH)).
+/// its thread (less than [`MAX_TIMED_CALLS`](super::stack::MAX_TIMED_CALLS)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::consumers) enum Timed {
     /// The call begins.
@@ -223,7 +223,7 @@ impl Sampler {
             end_whole(weight.saturating_mul(length) / left);
         }
         let Some(outer) = head.around(frame, index, |it| self.is_current(it, call)) else { return };
-        if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(ALWAYS) == 0 {
+        if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(TIMED_BIT) == 0 {
             add_single_writer(&outer.inner, elapsed);
             add_single_writer(&outer.calls, 1);
             return;
@@ -242,7 +242,7 @@ impl Sampler {
     /// Returns the key that an entry and an exit must share to be paired.
     #[inline(always)]
     fn key(&self, mode: u32, generation: u32) -> u64 {
-        let era = if mode & ALWAYS != 0 { mode } else { self.window.number.load(Relaxed) };
+        let era = if mode & TIMED_BIT != 0 { mode } else { self.window.number.load(Relaxed) };
         u64::from(era) << 32 | u64::from(generation)
     }
 
@@ -270,7 +270,7 @@ struct SampledCall {
 impl SampledCall {
     #[inline(always)]
     fn is_always(self) -> bool {
-        self.mode & ALWAYS != 0
+        self.mode & TIMED_BIT != 0
     }
 
     /// Returns whether the stack pointer tells the call from all others of its function. Then those

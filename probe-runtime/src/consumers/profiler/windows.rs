@@ -15,10 +15,10 @@ use crate::engine::registry::ProbeId;
 use crate::engine::sites::Visibility;
 
 /// The weight of the last window in running means over windows.
-const LATELY: f64 = 0.25;
+const LAST_WINDOW_WEIGHT: f64 = 0.25;
 
 /// The part of its rehearsed cost that a counted hit takes of a window's time: between 0.2 and 1.6.
-const OF_WINDOWS: f64 = 0.9;
+const WINDOW_HIT_FACTOR: f64 = 0.9;
 
 impl Running {
     /// Executes the steps that are due.
@@ -109,8 +109,8 @@ impl Running {
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let state = &mut self.states[*function];
             let weight = f64::from(state.weight) / took;
-            state.measured().add_window(weight, *calls, [since, now], OF_WINDOWS * time);
-            state.rate += LATELY * (calls[0] / took - state.rate);
+            state.measured().add_window(weight, *calls, [since, now], WINDOW_HIT_FACTOR * time);
+            state.rate += LAST_WINDOW_WEIGHT * (calls[0] / took - state.rate);
         }
         let counts = self.windows.counts();
         let calls: f64 = calls.iter().map(|it| it[0]).sum();

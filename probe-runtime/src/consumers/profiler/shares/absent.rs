@@ -4,7 +4,7 @@ use super::estimate::Estimated;
 use super::sampler::Sampler;
 
 /// The part of the budget for samples.
-pub(super) const CLOCK: f64 = 0.0;
+pub(super) const SAMPLING_SHARE: f64 = 0.0;
 
 pub(super) struct Shares(());
 
