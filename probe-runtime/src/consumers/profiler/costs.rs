@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::plan::MeasureMode;
+use super::rebalance::MeasureMode;
 use super::sampler::Sampler;
 use super::time::TimeSource;
 use crate::engine::clock::Clock;

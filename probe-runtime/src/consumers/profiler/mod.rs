@@ -11,17 +11,11 @@
 //! ```
 
 mod budget;
-#[cfg(all(probe_backend = "patched", not(miri)))]
-mod code;
-mod core;
+mod controller;
 mod costs;
-mod daemon;
 mod estimate;
 mod function_state;
-mod late;
-mod measured;
-mod part;
-mod plan;
+mod rebalance;
 mod report;
 mod sampler;
 #[cfg(all(probe_backend = "patched", not(miri)))]
@@ -29,28 +23,24 @@ mod shares;
 #[cfg(not(all(probe_backend = "patched", not(miri))))]
 #[path = "shares/absent.rs"]
 mod shares;
-mod stack;
-mod stretch;
-mod survey;
+mod thread_state;
 mod time;
-mod timing;
 mod windows;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use self::core::{Core, ProfilerOptions, Running};
 pub use budget::{Budget, UnusableBudget};
-use daemon::Daemon;
+use controller::{Core, Daemon, ProfilerOptions, Running};
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
+#[cfg(feature = "perf")]
+pub(super) use sampler::Timed;
 use sampler::{Sampler, begins};
 #[cfg(feature = "perf")]
-pub(super) use stack::MAX_TIMED_CALLS;
+pub(super) use thread_state::MAX_TIMED_CALLS;
 use time::{TimeSource, Used};
-#[cfg(feature = "perf")]
-pub(super) use timing::Timed;
 
 #[cfg(feature = "perf")]
 use crate::engine::calls::Function;

@@ -1,7 +1,5 @@
-//! The knowledge of a profiler at one moment, as a report.
-
-mod cost;
-mod function;
+//! The knowledge of a profiler at one moment, as a report: the profile of each function, and the cost
+//! of profiling.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,14 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::core::Core;
+use super::controller::{Core, Cost};
 use super::estimate::Estimated;
-use crate::engine::calls::LeftOut;
+use super::function_state::FunctionEstimate;
+use super::thread_state::FunctionTotals;
+use crate::engine::calls::{Function, LeftOut};
 use crate::engine::period::Period;
 use crate::engine::registry::ProbeId;
-use crate::report::{Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing};
-pub use cost::ProfileCost;
-pub use function::FunctionProfile;
+use crate::report::{
+    Cell, FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing,
+};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
@@ -241,3 +241,218 @@ impl fmt::Display for Profile {
         missing(self.lost, &self.left_out, f)
     }
 }
+
+/// The cost of profiling so far.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn encrypt() {}
+///
+/// let profiler = select("**::encrypt")?.attach(Profiler::new())?;
+/// encrypt();
+/// let profile = profiler.profile();
+/// println!("{:.2} % of the CPU time", 100.0 * profile.cost().share());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct ProfileCost {
+    /// The time that hits took: their number, times the time of one hit on this machine, which the
+    /// profiler measures now and then.
+    pub hits: Duration,
+    /// The time that the profiler's own thread took, as measured: for looking, switching, waking up
+    /// and going to sleep; and that for which samples of the processor's clock interrupted threads.
+    pub own: Duration,
+    /// The CPU time that the process used meanwhile, including profiling.
+    pub used: Duration,
+    /// The time that passed meanwhile.
+    pub elapsed: Duration,
+    /// Calls that were timed or counted.
+    pub calls: u64,
+    /// The number of times that a function's mode changed, or that a window was opened for it.
+    pub toggles: u64,
+    /// The length of the beginning, about a quarter of a second, and the share of the CPU time that
+    /// profiling took in it; zeros until it is over. It includes the cost of attaching.
+    pub beginning: (Duration, f64),
+}
+
+impl ProfileCost {
+    pub(super) fn new(cost: &Cost, used: f64, elapsed: f64) -> Self {
+        let time = |nanoseconds: f64| Duration::from_nanos(whole(nanoseconds));
+        Self {
+            hits: time(cost.hits),
+            own: time(cost.own),
+            used: time(used),
+            elapsed: time(elapsed),
+            calls: whole(cost.calls),
+            toggles: cost.toggles,
+            beginning: cost.beginning.map_or_else(Default::default, |(it, share)| (time(it), share)),
+        }
+    }
+
+    /// Returns the time of hits and the profiler's own time as a share of the CPU time that the
+    /// process has used, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.used.is_zero() { 0.0 } else { (self.hits + self.own).as_secs_f64() / self.used.as_secs_f64() }
+    }
+
+    pub(crate) fn row(&self) -> Row<'static> {
+        Row::new()
+            .with("hits_ns", in_nanoseconds(self.hits))
+            .with("own_ns", in_nanoseconds(self.own))
+            .with("used_ns", in_nanoseconds(self.used))
+            .with("elapsed_ns", in_nanoseconds(self.elapsed))
+            .with("calls", self.calls)
+            .with("toggles", self.toggles)
+            .with("beginning_ns", in_nanoseconds(self.beginning.0))
+            .with("beginning_share", self.beginning.1)
+    }
+}
+
+/// The profile of one function. Times are in nanoseconds.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn compress() {}
+///
+/// let profiler = select("**::compress")?.attach(Profiler::new())?;
+/// compress();
+/// let profile = profiler.profile();
+/// for function in &profile {
+///     println!("{}: {:.0} calls", function.path(), function.calls().value);
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionProfile {
+    pub(super) function: Function,
+    known: FunctionEstimate,
+    polls: Option<Estimated>,
+    rate: f64,
+    likely_rate: f64,
+    counted: u64,
+    pub(super) share: Option<Estimated>,
+}
+
+impl FunctionProfile {
+    /// Creates a profile. `scale` corrects the known times, which are multiplied by it.
+    pub(super) fn new(
+        function: &Function,
+        known: FunctionEstimate,
+        seen: &FunctionTotals,
+        scale: f64,
+        elapsed: f64,
+    ) -> Self {
+        // Times are those of entries; those of a future are polls.
+        let (polls, calls) = (known.calls, known.first);
+        let mean = known.mean.filter(|_| calls.value > 0.0 && !calls.is_at_least());
+        let mean = mean.map(|of_poll| {
+            let mean = of_poll.times(scale * polls.value / calls.value);
+            // Each of the two numbers of calls may be off.
+            let doubt = if function.is_future() { calls.error / calls.value } else { 0.0 };
+            mean.or_more(mean.value * doubt)
+        });
+        let [own, total] = [known.own, known.total].map(|it| it.map(|it| it.times(scale)));
+        let rate = |calls: f64| if elapsed > 0.0 { calls * 1e9 / elapsed } else { 0.0 };
+        Self {
+            function: function.clone(),
+            known: FunctionEstimate { calls, mean, own, total, ..known },
+            polls: function.is_future().then_some(polls),
+            rate: rate(calls.value),
+            likely_rate: rate(known.likely),
+            counted: whole(seen.calls),
+            share: None,
+        }
+    }
+
+    /// Returns the part of the program's CPU time, from 0 to 1, in the function's machine code:
+    /// with the code of functions without probes that the compiler has inlined there, and without
+    /// that of inlined functions with probes. Code that it calls is not included. `None` if the
+    /// processor's clock was not sampled; see [`Profiler`](crate::Profiler).
+    pub fn share(&self) -> Option<Estimated> {
+        self.share
+    }
+
+    /// Returns the number of calls that began since the profiler was attached. A call of a future
+    /// is all of its polls.
+    pub fn calls(&self) -> Estimated {
+        self.known.calls
+    }
+
+    /// Returns the number of polls that began since the profiler was attached; `None` unless the
+    /// function is a future.
+    pub fn polls(&self) -> Option<Estimated> {
+        self.polls
+    }
+
+    /// Returns the calls per second, since the profiler was attached; a lower bound if
+    /// [`calls`](Self::calls) is one.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Returns the mean time of a call, from entry to exit; for a future, of its polls without the
+    /// waits between them. `None` if no call was timed.
+    pub fn mean(&self) -> Option<Estimated> {
+        self.known.mean
+    }
+
+    /// Returns the time of all calls that have ended, in nanoseconds, without the time of their
+    /// calls of other profiled functions. `None` if no call was timed with all calls inside.
+    pub fn own(&self) -> Option<Estimated> {
+        self.known.own
+    }
+
+    /// Returns the time of all calls that have ended; `None` if no call was timed.
+    pub fn total(&self) -> Option<Estimated> {
+        self.known.total
+    }
+
+    /// Returns the number of calls that were counted one by one; for a future, polls.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Returns the number of calls that were timed; for a future, polls.
+    pub fn samples(&self) -> u64 {
+        whole(self.known.samples)
+    }
+
+    /// Returns the numbers by which functions are sorted: the first one that differs counts.
+    pub(super) fn weights(&self) -> [f64; 2] {
+        [self.share, self.known.own.or(self.known.total)].map(|it| it.unwrap_or_default().value)
+    }
+
+    pub(crate) fn row(&self) -> Row<'_> {
+        COLUMNS.row(self)
+    }
+
+    pub(super) fn csv(functions: &[Self]) -> String {
+        COLUMNS.csv(functions)
+    }
+}
+
+const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
+    function: FunctionProfile::function,
+    numbers: &[
+        ("calls", |it| it.known.calls.value.into()),
+        ("calls_error", |it| it.known.calls.known_error().into()),
+        ("calls_per_second", |it| it.rate.into()),
+        ("mean_ns", |it| it.known.mean.map(|mean| mean.value).into()),
+        ("mean_error_ns", |it| it.known.mean.and_then(Estimated::known_error).into()),
+        ("self_ns", |it| it.known.own.map(|own| own.value).into()),
+        ("self_error_ns", |it| it.known.own.and_then(Estimated::known_error).into()),
+        ("total_ns", |it| it.known.total.map(|total| total.value).into()),
+        ("total_error_ns", |it| it.known.total.and_then(Estimated::known_error).into()),
+        ("counted", |it| it.counted.into()),
+        ("samples", |it| it.samples().into()),
+        ("polls", |it| it.polls.map(|polls| polls.value).into()),
+        ("polls_error", |it| it.polls.and_then(Estimated::known_error).into()),
+        ("cpu_share", |it| it.share.map(|share| share.value).into()),
+        ("cpu_share_error", |it| it.share.map(|share| share.error).into()),
+        ("calls_per_second_likely", |it| it.likely_rate.into()),
+    ],
+};

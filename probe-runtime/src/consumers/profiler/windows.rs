@@ -1,16 +1,31 @@
-//! Executes windows step by step ([`stretch`](super::stretch) plans them).
+//! Executes windows step by step ([`stretch`](super::windows) plans them).
 //!
 //! Order of switching: exits become active before entries, and all threads see both before the
 //! window opens. The window closes before any site becomes latent. So the exit of each timed call
 //! is active for the whole call, or the call is forgotten.
+//!
+//! Plans windows: when they are, and which functions they sample.
+//!
+//! ```text
+//!            stretch                                     next stretch
+//! ├───────┬──────┬───────┬──────┬──────┬───────┬────────┼──── …
+//!         warm   count   warm   time   end
+//!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
+//! ```
+//! Each stretch of time has one window. Its place is random and uniform, except that it must fit,
+//! and its length does not depend on anything that it sees. So windows represent all of the time,
+//! whatever the program does. A stretch is as long as its window costs, within limits, and randomly
+//! up to half longer or shorter.
+//!
+//! Sites that were just switched take longer at first, because other processors fetch the code
+//! anew. So a window begins a while after its functions' sites were switched.
 
-use super::core::Running;
+use super::controller::Running;
 use super::estimate::Untimed;
 use super::function_state::Moment;
-use super::part::FunctionTotals;
-use super::plan::MeasureMode;
+use super::rebalance::MeasureMode;
 use super::sampler::Sampler;
-use super::stretch::Phase;
+use super::thread_state::FunctionTotals;
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::Visibility;
 
@@ -204,6 +219,375 @@ impl Running {
     pub(super) fn switch_off(&mut self, probes: &[ProbeId]) {
         if !probes.is_empty() {
             self.refused += self.switch.off(probes, Visibility::Eventual).refused();
+        }
+    }
+}
+
+/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTING_WINDOWS`] times as long.
+const WINDOW_NS: f64 = 60e3;
+const COUNTING_WINDOWS: f64 = 4.0;
+/// The time until the code of hits is warm: a part of the window, and nanoseconds for each
+/// function, up to another part.
+const WARM_UP_WINDOWS: f64 = 0.3;
+const WARM_UP_PER_FUNCTION_NS: f64 = 300.0;
+const MAX_EXTRA_WARM_UP_WINDOWS: f64 = 1.5;
+/// The longest stretch, in nanoseconds, without a debt; and the longest time in one until the
+/// accounts are looked at.
+const MAX_INTERVAL_NS: f64 = 1e9;
+const ACCOUNTING_INTERVAL_NS: f64 = 250e6;
+/// The part of the income for windows.
+const WINDOW_SHARE: f64 = 0.3;
+/// How much rarer windows become with a large debt. With large savings, there are twice as many.
+const DEBT_SLOWDOWN: f64 = 3.0;
+/// A guess for the cost of switching a site for a window, in nanoseconds.
+const SWITCH_SITE_NS: f64 = 100.0;
+/// Windows of functions with no more sites than this have all of them, and so have those of a few
+/// functions with up to four times as many. Of more sites, a window has those of the functions with
+/// the largest shares of the CPU time, up to half of its sites, and of neighbours, from a random
+/// one on: the sites of neighbours in the order of paths mostly share pages, and each run of pages
+/// that is opened for a batch takes as long as dozens of sites.
+const FEW_SITES: u64 = 2048;
+const FEW_FUNCTIONS: usize = 256;
+/// The smallest and the largest number of sites in a window that has not all.
+const MIN_WINDOW_SITES: f64 = 128.0;
+const MAX_WINDOW_SITES: f64 = 16_384.0;
+/// The length of a stretch that pays for the number of sites in its window.
+const PAYING_INTERVAL_NS: f64 = 60e6;
+
+/// The state of stretches and windows.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    pub(super) phase: Phase,
+    /// The minimum length of a stretch.
+    epoch: f64,
+    /// The stretch: its beginning and end, and the beginning of its window.
+    from: f64,
+    pub(super) to: f64,
+    opens: f64,
+    /// The time of the next look at the accounts, at the latest.
+    looks: f64,
+    /// The cost of a window, in units of the budget.
+    pub(super) cost: f64,
+    /// The total that had been spent when the window began.
+    pub(super) began_at: f64,
+    /// The time until the window is warm, in units of [`WINDOW_NS`].
+    warm: f64,
+    /// The number of sites in a window if there are more than [`FEW_SITES`].
+    most: f64,
+    /// The functions in the window, those first that are in each window; the number of these; and
+    /// the number of calls that each of their calls stands for, and each of the others'.
+    pub(super) inside: Vec<usize>,
+    always: usize,
+    pub(super) weight: f64,
+    weight_of_others: f64,
+    /// The number of windows that have timed calls, and whether some have not had all functions.
+    pub(super) timed: f64,
+    pub(super) is_partial: bool,
+    random: u64,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Phase {
+    Rest,
+    /// Since this time, like the following phases.
+    Warming(f64),
+    /// With the calls of each function by then; without polls after a future's first one.
+    Counting(Moment, Vec<[f64; 2]>),
+    Timing(f64),
+}
+
+impl Windows {
+    /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
+    /// number of calls.
+    pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
+        let switching = (2.0 * functions as f64).min(FEW_SITES as f64) * SWITCH_SITE_NS;
+        Self {
+            phase: Phase::Rest,
+            epoch,
+            from: 0.0,
+            to: 0.0,
+            opens: 0.0,
+            looks: 0.0,
+            cost: price(2.0 * WINDOW_NS + switching, 100.0),
+            began_at: 0.0,
+            warm: WARM_UP_WINDOWS,
+            most: FEW_SITES as f64,
+            inside: Vec::new(),
+            always: 0,
+            weight: 1.0,
+            weight_of_others: 1.0,
+            timed: 0.0,
+            is_partial: false,
+            random: seed | 1,
+        }
+    }
+
+    /// Returns the time at which the next phase begins.
+    pub(super) fn next(&self) -> f64 {
+        match self.phase {
+            Phase::Rest => self.opens.min(self.looks),
+            Phase::Warming(since) => since + self.warm * WINDOW_NS,
+            Phase::Counting(since, _) => since.time + COUNTING_WINDOWS * WINDOW_NS,
+            Phase::Timing(since) => since + self.lasts() * WINDOW_NS,
+        }
+    }
+
+    /// Notes that so many functions were switched.
+    pub(super) fn warm_up(&mut self, functions: usize) {
+        self.warm = WARM_UP_WINDOWS
+            + (functions as f64 * WARM_UP_PER_FUNCTION_NS / WINDOW_NS).min(MAX_EXTRA_WARM_UP_WINDOWS);
+    }
+
+    /// Returns how long calls are counted, warming up included, as a multiple of the counting part.
+    pub(super) fn counts(&self) -> f64 {
+        (self.warm + COUNTING_WINDOWS) / COUNTING_WINDOWS
+    }
+
+    /// Returns the length of the part that times calls, in units of [`WINDOW_NS`].
+    fn lasts(&self) -> f64 {
+        self.warm + 2.0
+    }
+
+    /// Plans the next stretch. Its income pays for its window, and for a part of the debt. The
+    /// window takes place in any case: otherwise windows would not represent all of the time.
+    pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
+        let income = income.max(f64::MIN_POSITIVE);
+        let rarer = if owed > 0.0 { 1.0 + DEBT_SLOWDOWN * owed } else { 1.0 / (1.0 - owed) };
+        let paid = (self.cost / (WINDOW_SHARE * income)).min(MAX_INTERVAL_NS) * rarer;
+        // Random, so that it is not in step with the program.
+        let length = paid.max(self.epoch) * (0.5 + self.chance());
+        self.from = self.to.max(now - WINDOW_NS);
+        self.to = self.from + length;
+        let latest = (length - (COUNTING_WINDOWS + self.warm + self.lasts()) * WINDOW_NS).max(0.0);
+        self.opens = self.from + latest * self.chance();
+        self.looks = now + ACCOUNTING_INTERVAL_NS;
+    }
+
+    /// Returns whether it is time for the window, and not only to look at the accounts.
+    pub(super) fn is_due(&mut self, now: f64) -> bool {
+        self.looks = now + ACCOUNTING_INTERVAL_NS;
+        now >= self.opens
+    }
+
+    /// Begins the window of a stretch, for some of these functions.
+    pub(super) fn begin(&mut self, all: &Listed) {
+        let others = self.choose(all);
+        self.is_partial |= self.inside.len() < all.functions.len();
+        let weight = |share: f64| (share * (self.to - self.from) / WINDOW_NS).max(1.0).round();
+        (self.weight, self.weight_of_others) = (weight(1.0), weight(others));
+    }
+
+    /// Iterates over the functions in the window, with the number of calls that each of their calls
+    /// stands for.
+    pub(super) fn weights(&self) -> impl Iterator<Item = (usize, f64)> {
+        let weight = |at: usize| if at < self.always { self.weight } else { self.weight_of_others };
+        self.inside.iter().enumerate().map(move |(at, function)| (*function, weight(at)))
+    }
+
+    /// Returns in how many ticks, of `scale` nanoseconds, the window is warm, how many ticks it
+    /// lasts from then on, and the number of calls that each call stands for.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+    pub(super) fn opening(&self, scale: f64) -> [u64; 3] {
+        [self.warm * WINDOW_NS / scale, WINDOW_NS / scale, self.weight].map(|it| it as u64)
+    }
+
+    /// Returns a random number from 0 to 1 (xorshift64*; Vigna, 2016).
+    fn chance(&mut self) -> f64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Notes the cost of a window of so many sites, and fits the number of the next window's to it.
+    /// The number depends on earlier windows only, so it favours no function.
+    pub(super) fn note_cost(&mut self, sites: u64, spent: f64, income: f64) {
+        self.cost = spent.max(self.cost + LAST_WINDOW_WEIGHT * (spent - self.cost));
+        let paid = WINDOW_SHARE * income * PAYING_INTERVAL_NS;
+        let fits = sites as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
+        self.most =
+            (self.most + LAST_WINDOW_WEIGHT * (fits - self.most)).clamp(MIN_WINDOW_SITES, MAX_WINDOW_SITES);
+    }
+
+    /// Chooses the first of these, and some of the others at random, each of which has the same
+    /// probability. Returns the number of others that each chosen one stands for.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a chance")]
+    fn choose(&mut self, all: &Listed) -> f64 {
+        let sites = all.sites(all.functions.len());
+        if sites <= FEW_SITES || (sites <= 4 * FEW_SITES && all.functions.len() <= FEW_FUNCTIONS) {
+            self.inside.clone_from(&all.functions);
+            self.always = self.inside.len();
+            return 1.0;
+        }
+        let most = self.most as u64;
+        self.always = all.hot.min(all.first_with(most / 2));
+        self.inside = all.functions[..self.always].to_vec();
+        let taken = all.sites(self.always);
+        let (left, rest) = (most - taken.min(most), sites - taken);
+        // Those whose first site is among `left` sites from a random one on.
+        let from = (rest as f64 * self.chance()) as u64;
+        let mut add = |sites: std::ops::Range<u64>| {
+            let at = |site: u64| all.first_from(taken + site).max(self.always);
+            self.inside.extend(&all.functions[at(sites.start)..at(sites.end)]);
+        };
+        if left >= rest {
+            add(0..rest);
+            return 1.0;
+        }
+        add(from..(from + left).min(rest));
+        add(0..(from + left).saturating_sub(rest));
+        rest as f64 / left.max(1) as f64
+    }
+}
+
+/// The functions that windows sample, and their sites.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Listed {
+    functions: Vec<usize>,
+    /// The number of those at the beginning that have the largest shares of the CPU time.
+    hot: usize,
+    /// The number of sites of each function and all before it.
+    ends: Vec<u64>,
+}
+
+impl Listed {
+    /// Lists functions, of which the first `hot` are to be in each window. `sites` returns the
+    /// number of a function's sites.
+    pub(super) fn new(functions: Vec<usize>, hot: usize, sites: impl Fn(usize) -> u32) -> Self {
+        let mut end = 0;
+        let ends = functions.iter().map(|it| {
+            end += u64::from(sites(*it).max(1));
+            end
+        });
+        let ends = ends.collect();
+        Self { functions, hot, ends }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Returns the number of sites of the first functions.
+    fn sites(&self, functions: usize) -> u64 {
+        functions.checked_sub(1).map_or(0, |last| self.ends[last])
+    }
+
+    /// Returns how many of the first functions have no more sites than this.
+    fn first_with(&self, sites: u64) -> usize {
+        self.ends.partition_point(|end| *end <= sites)
+    }
+
+    /// Returns the first function all of whose sites are from this one on.
+    fn first_from(&self, site: u64) -> usize {
+        match site {
+            0 => 0,
+            _ => (self.ends.partition_point(|end| *end < site) + 1).min(self.functions.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
+    use super::*;
+
+    #[test]
+    fn windows_are_anywhere_in_their_stretches() {
+        let mut windows = Windows::new(1, 0, 1e7, |time, _| time);
+        let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
+        for round in 1..=1000 {
+            // The poll is late, but the next stretch begins where the last one ended.
+            let end = windows.to;
+            windows.plan(end + f64::from(round) % 50_000.0, 1.0, 0.0);
+            let length = windows.to - windows.from;
+            assert!(windows.from == end && (0.5e7..1.5e7).contains(&length), "{length}");
+            let at = (windows.next() - windows.from) / length;
+            (sum, least, most) = (sum + at, least.min(at), most.max(at));
+        }
+        // A window takes 0.378 ms of the stretch.
+        assert!(least < 0.01 && most > 0.95 && most < 0.98, "{least} {most}");
+        assert!((sum / 1000.0 - 0.479).abs() < 0.03, "{sum}");
+    }
+
+    #[test]
+    fn stretches_pay_for_their_windows() {
+        let mut windows = Windows::new(0, 0, 1e7, |time, _| time);
+        let mut is_about = |owed, expected: f64| {
+            windows.plan(windows.to, 0.01, owed);
+            let length = windows.to - windows.from;
+            assert!((0.5 * expected..=1.5 * expected).contains(&length), "{length}");
+        };
+        // 120 µs at 0.3 of 1 %.
+        is_about(0.0, 40e6);
+        is_about(0.5, 100e6);
+        is_about(1.0, 160e6);
+        is_about(-1.0, 20e6);
+    }
+
+    /// Functions of this many sites each.
+    fn listed(functions: usize, hot: usize, sites: u32) -> Listed {
+        Listed::new((0..functions).collect(), hot, |_| sites)
+    }
+
+    #[test]
+    fn a_call_stands_for_its_stretch_and_for_functions_left_out() {
+        let mut windows = Windows::new(0, 0, 6e6, |_, _| 0.0);
+        windows.to = 6e6;
+        windows.begin(&listed(2, 0, 2));
+        assert_eq!(windows.opening(0.5), [36_000, 120_000, 100]);
+        assert_eq!(windows.weights().collect::<Vec<_>>(), [(0, 100.0), (1, 100.0)]);
+        assert!(!windows.is_partial);
+        // 4,096 sites, of which a window has 2,048: 100 of them those of the first functions.
+        let many = listed(512, 10, 8);
+        windows.most = 1104.0;
+        let mut met = vec![0.0; 512];
+        for _ in 0..1000 {
+            windows.begin(&many);
+            assert_eq!(windows.weights().filter(|(_, weight)| *weight == 100.0).count(), 10);
+            windows.weights().for_each(|(function, weight)| met[function] += weight / 100.0);
+        }
+        // Each one in a quarter of the windows, and weighed by that, within five standard errors.
+        assert!(windows.is_partial && met[..10].iter().all(|it| *it == 1000.0), "{met:?}");
+        assert!(met[10..].iter().all(|it| (690.0..1310.0).contains(it)), "{met:?}");
+    }
+
+    #[test]
+    fn functions_of_any_number_of_sites_are_met_as_often_as_they_are_weighed() {
+        let many =
+            Listed::new((0..300).collect(), 0, |it| if it % 7 == 0 { 90 } else { [1, 2, 3, 4, 5][it % 5] });
+        let mut windows = Windows::new(7, 0, 6e6, |_, _| 0.0);
+        windows.to = 6e6;
+        windows.most = 512.0;
+        let mut met = vec![0.0; 300];
+        for _ in 0..4000 {
+            windows.begin(&many);
+            windows.weights().for_each(|(function, weight)| met[function] += weight / 100.0);
+        }
+        // One in nine windows: within five standard errors.
+        assert!(met.iter().all(|it| (3_000.0..5_000.0).contains(it)), "{met:?}");
+    }
+
+    #[test]
+    fn windows_of_many_sites_have_as_many_as_they_pay_for() {
+        let many = listed(30_000, 0, 10);
+        let mut windows = Windows::new(0, 30_000, 1e7, |time, _| time);
+        let mut inside = |each: f64, income: f64| {
+            for _ in 0..200 {
+                windows.begin(&many);
+                let sites = 10 * windows.inside.len() as u64;
+                windows.note_cost(sites, 20e3 + each * sites as f64, income);
+            }
+            windows.begin(&many);
+            10 * windows.inside.len()
+        };
+        // 0.3 of 1 % of 60 ms are 180 µs.
+        assert!((1500..=1700).contains(&inside(100.0, 0.01)));
+        assert!((730..=870).contains(&inside(200.0, 0.01)));
+        assert!((120..=130).contains(&inside(200.0, 0.0001)));
+        for (functions, sites) in [(1024, 2), (256, 32)] {
+            windows.begin(&listed(functions, 0, sites));
+            assert_eq!(windows.inside.len(), functions);
         }
     }
 }

@@ -2,26 +2,47 @@
 //!
 //! A *poll* does everything that is due, and returns when to poll again. Polls are made by the
 //! daemon, or by the program that steps the profiler. Their work is in [`windows`](super::windows).
+//!
+//! Functions whose probes appear while the profiler runs.
+//!
+//! A function joins in three steps, since a consumer that takes probes may not wait for its own
+//! thread, which switches sites:
+//!
+//! ```text
+//! Consumer::join     ▶ the sampler has the function: hits find it
+//! ▸ the runtime adds the probes to the attachment, and counts the function's entries, but for one
+//!   that joined before the function's other probes
+//! ▸ take_in          ▶ it has a state, and is in reports
+//! ▸ admit (surveys)  ▶ its probes have all joined: entries are counted, and it may be timed
+//! ```
+//! Until then its mode is `Counted`, and no window has it, so its estimates are made as those of
+//! other functions. If its other probes don't come until the second survey, its entries become
+//! latent, until they come.
+//!
+//! The thread that makes the profiler's polls.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::budget::{Bucket, Budget};
 use super::costs::{Costs, Rehearsed};
 use super::function_state::{FunctionEstimate, FunctionState, Moment};
-use super::part::FunctionTotals;
-use super::plan::{Loads, MeasureMode};
+use super::rebalance::{Loads, MeasureMode, Surveys};
 use super::sampler::Sampler;
 use super::shares::{SAMPLING_SHARE, Shares};
-use super::stretch::{Listed, Windows};
-use super::survey::Surveys;
+use super::thread_state::FunctionTotals;
 use super::time::{Ticks, TimeSource, Used};
+use super::windows::{Listed, Windows};
 use crate::engine::calls::CallEffect;
 use crate::engine::control::Switch;
 use crate::engine::dispatch::slots;
 use crate::engine::error::Error;
 use crate::engine::os::fork::process;
+use crate::engine::os::signal_mask::{self, SignalsBlocked};
+use crate::engine::sites::Visibility;
 
 /// The settings that a profiler begins with.
 #[derive(Clone, Copy, Debug)]
@@ -390,5 +411,95 @@ impl Running {
             self.rehearsed_at = self.asked;
             self.rehearsed.again();
         }
+    }
+}
+
+impl Running {
+    /// Gives states to functions that the sampler has got since the last call. Cost: a load, unless
+    /// there are any.
+    pub(super) fn take_in(&mut self, sampler: &Sampler) {
+        for function in self.states.len()..sampler.len() {
+            let (ticks, by_all) = sampler.added(function);
+            self.states.push(FunctionState::joining(self.moment_at(ticks, by_all)));
+            self.joining.push(function);
+        }
+        if self.sites.len() < self.states.len() {
+            self.sites.extend(sampler.sites(self.sites.len()..self.states.len()));
+        }
+        self.loads.extend(self.states.len());
+    }
+
+    /// Takes in functions, and lets those be timed whose probes have all joined. Returns these.
+    pub(super) fn admit(&mut self, sampler: &Sampler) -> Vec<usize> {
+        self.take_in(sampler);
+        if self.joining.is_empty() {
+            return Vec::new();
+        }
+        let probes: Vec<_> = self.joining.iter().map(|it| sampler.probes(*it)).collect();
+        let probes: Vec<_> = probes.iter().map(|(entries, exits)| [*entries, *exits].concat()).collect();
+        let has_all = self.switch.has_all(&probes);
+        let mut has_all = has_all.into_iter();
+        let (joined, joining): (Vec<_>, Vec<_>) =
+            self.joining.iter().partition(|_| has_all.next() == Some(true));
+        self.joining = joining;
+        // Of one that waits since before the last survey, some probes may never come.
+        let is_old = |it: &&usize| self.states[**it].added.time < self.surveys.last.time;
+        let old: Vec<_> = self.joining.iter().filter(is_old).copied().collect();
+        self.switch_off(&sampler.entries(&old));
+        if joined.is_empty() {
+            return joined;
+        }
+        // An entry that was there before the function's other probes is still latent.
+        let entries = sampler.entries(&joined);
+        self.switch.count(&entries);
+        self.switch_on(&entries, Visibility::Eventual);
+        let in_place = Switch::counted_in_place(&sampler.first_entries(joined.iter().copied()));
+        for (function, is_in_place) in joined.iter().zip(in_place) {
+            let state = &mut self.states[*function];
+            (state.is_in_place, state.is_joining) = (is_in_place, false);
+        }
+        joined
+    }
+}
+
+/// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
+pub(super) struct Daemon {
+    core: Arc<Core>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    pub(super) fn start(core: &Arc<Core>) -> Result<Self, Error> {
+        let of_thread = Arc::clone(core);
+        let masked = SignalsBlocked::new();
+        let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
+            signal_mask::minimise_timer_slack();
+            let watch = || {
+                while !of_thread.is_over.load(Ordering::Acquire) {
+                    thread::park_timeout(of_thread.poll(true));
+                }
+            };
+            // The panic hook has printed the message. The program goes on.
+            if catch_unwind(AssertUnwindSafe(watch)).is_err() {
+                of_thread.give_up();
+            }
+        });
+        drop(masked);
+        Ok(Self { core: Arc::clone(core), thread: Some(thread.map_err(Error::Thread)?) })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.core.is_here() {
+            // The thread is the parent's, so waiting for it here would never end.
+            std::mem::forget(thread);
+            return;
+        }
+        self.core.is_over.store(true, Ordering::Release);
+        thread.thread().unpark();
+        // The thread catches panics, so this can't fail.
+        let _ = thread.join();
     }
 }
