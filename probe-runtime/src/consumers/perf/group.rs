@@ -67,7 +67,7 @@ pub struct Group {
     process: AtomicU64,
     state: AtomicU32,
     breaks: AtomicU64,
-    kept: [EventResources; EVENTS],
+    resources: [EventResources; EVENTS],
     /// How long events were enabled, and how long they were counted: on this thread, and on earlier
     /// threads with the same memory.
     times: [AtomicU64; 2],
@@ -83,9 +83,9 @@ pub struct Group {
 unsafe impl Zeroed for Group {}
 
 /// Open events that are about to be closed.
-struct Opened {
+struct OpenEvents {
     process: u64,
-    kept: [(usize, i32, u64); EVENTS],
+    resources: [(usize, i32, u64); EVENTS],
 }
 
 const NO_RESOURCES: [(usize, i32, u64); EVENTS] = [(0, 0, 0); EVENTS];
@@ -152,19 +152,19 @@ impl Group {
     fn read_own(&self, plan: &Plan, numbers: &mut Numbers) -> Option<EventTimes> {
         let state = self.state.load(Relaxed);
         if state == GroupState::Pages as u32 {
-            for ((number, counted), kept) in numbers.iter_mut().zip(&plan.counted).zip(&self.kept) {
-                let page = Page::from_number(kept.page.load(Relaxed));
+            for ((number, counted), resources) in numbers.iter_mut().zip(&plan.counted).zip(&self.resources) {
+                let page = Page::from_number(resources.page.load(Relaxed));
                 // SAFETY: this thread has mapped it, in this process.
                 *number = unsafe { value(page, counted.event) }?;
             }
-            let leader = Page::from_number(self.kept[0].page.load(Relaxed));
+            let leader = Page::from_number(self.resources[0].page.load(Relaxed));
             // SAFETY: as above.
             return Some(unsafe { leader.times() });
         }
         if state != GroupState::Descriptor as u32 {
             return None;
         }
-        let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
+        let leader = Descriptor::from_number(self.resources[0].descriptor.load(Relaxed) - 1);
         let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
             // The program has closed it. Its number may belong to another file now, which must not
@@ -185,7 +185,7 @@ impl Group {
     #[inline(never)]
     fn open(&self, thread: u64, process: u64, plan: &Plan) {
         if let Some(left) = self.take_if(|| true) {
-            left.give_back(process);
+            left.close_all(process);
         }
         for (before, time) in self.times_before.iter().zip(&self.times) {
             add_single_writer(before, time.load(Relaxed));
@@ -193,10 +193,10 @@ impl Group {
         }
         // Earlier readings must not be compared with readings from now on.
         add_single_writer(&self.breaks, 1);
-        let mut kept = NO_RESOURCES;
-        match Opened::new(process, plan) {
+        let mut resources = NO_RESOURCES;
+        match OpenEvents::new(process, plan) {
             Ok((opened, state)) => {
-                kept = opened.kept;
+                resources = opened.resources;
                 self.state.store(state as u32, Relaxed);
                 add_single_writer(
                     if state == GroupState::Pages { &self.by_pages } else { &self.by_system_call },
@@ -205,7 +205,7 @@ impl Group {
             }
             Err(error) => self.refuse(error),
         }
-        for (place, (page, descriptor, id)) in self.kept.iter().zip(kept) {
+        for (place, (page, descriptor, id)) in self.resources.iter().zip(resources) {
             place.page.store(page, Relaxed);
             place.descriptor.store(descriptor, Relaxed);
             place.id.store(id, Relaxed);
@@ -228,20 +228,20 @@ impl Group {
         if self.owner.load(Relaxed) != 0
             && let Some(left) = self.take_if(is_over)
         {
-            left.give_back(process.get());
+            left.close_all(process.get());
         }
     }
 
     /// Takes the open events out. If several threads try, one of them gets the events.
-    fn take_if(&self, is_over: impl FnOnce() -> bool) -> Option<Opened> {
+    fn take_if(&self, is_over: impl FnOnce() -> bool) -> Option<OpenEvents> {
         let owner = self.owner.load(Acquire);
         if owner == 0 || !is_over() {
             return None;
         }
-        let left = Opened {
+        let left = OpenEvents {
             process: self.process.load(Relaxed),
-            kept: array::from_fn(|at| {
-                let EventResources { page, descriptor, id } = &self.kept[at];
+            resources: array::from_fn(|at| {
+                let EventResources { page, descriptor, id } = &self.resources[at];
                 (page.load(Relaxed), descriptor.load(Relaxed), id.load(Relaxed))
             }),
         };
@@ -270,24 +270,24 @@ unsafe fn value(page: Page, event: PerfEvent) -> Option<u64> {
     if event == PerfEvent::TaskClock { unsafe { page.time() } } else { unsafe { page.count() } }
 }
 
-impl Opened {
+impl OpenEvents {
     /// Opens the plan's events on this thread.
     fn new(process: u64, plan: &Plan) -> Result<(Self, GroupState), i32> {
-        let mut opened = Self { process, kept: NO_RESOURCES };
+        let mut opened = Self { process, resources: NO_RESOURCES };
         let mut is_readable = true;
         for (at, counted) in plan.counted.iter().enumerate().take(EVENTS) {
-            let leader = (at != 0).then(|| Descriptor::from_number(opened.kept[0].1 - 1));
+            let leader = (at != 0).then(|| Descriptor::from_number(opened.resources[0].1 - 1));
             let wanted = counted.event.wanted(counted.user_mode_only);
-            let descriptor = Descriptor::open(wanted, leader).inspect_err(|_| opened.give_back(process))?;
+            let descriptor = Descriptor::open(wanted, leader).inspect_err(|_| opened.close_all(process))?;
             let id = descriptor.id().unwrap_or_default();
-            opened.kept[at] = (0, descriptor.number() + 1, id);
+            opened.resources[at] = (0, descriptor.number() + 1, id);
             // The page keeps the event open. If the user may map no more pages, the descriptor
             // keeps it open.
             let Ok(page) = descriptor.map() else {
                 is_readable = false;
                 continue;
             };
-            opened.kept[at].0 = page.number();
+            opened.resources[at].0 = page.number();
             // SAFETY: this thread has just mapped it.
             is_readable &= unsafe {
                 if counted.event == PerfEvent::TaskClock { page.time().is_some() } else { page.is_counting() }
@@ -301,14 +301,14 @@ impl Opened {
         }
         // The remaining descriptors stay open under other numbers. The event and its id remain the
         // same.
-        for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
+        for (_, descriptor, _) in opened.resources.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
             *descriptor = Descriptor::from_number(*descriptor - 1).move_to_high_number().number() + 1;
         }
         Ok((opened, if is_readable { GroupState::Pages } else { GroupState::Descriptor }))
     }
 
     fn close(&mut self, at: usize) {
-        let (_, descriptor, id) = &mut self.kept[at];
+        let (_, descriptor, id) = &mut self.resources[at];
         if *descriptor != 0 {
             Descriptor::from_number(*descriptor - 1).close(*id);
             *descriptor = 0;
@@ -316,9 +316,9 @@ impl Opened {
     }
 
     /// Closes everything, in the process with this number.
-    fn give_back(&self, process: u64) {
+    fn close_all(&self, process: u64) {
         // Siblings first.
-        for (page, descriptor, id) in self.kept.iter().rev() {
+        for (page, descriptor, id) in self.resources.iter().rev() {
             // A child does not inherit its parent's pages: other memory is mapped at these
             // addresses.
             if *page != 0 && self.process == process {
@@ -376,8 +376,8 @@ mod tests {
 
     fn group(process: u64, pages: [*mut Layout; 2]) -> Group {
         let group = Group::default();
-        for (kept, page) in group.kept.iter().zip(pages) {
-            kept.page.store(page.expose_provenance(), Relaxed);
+        for (resources, page) in group.resources.iter().zip(pages) {
+            resources.page.store(page.expose_provenance(), Relaxed);
         }
         group.state.store(GroupState::Pages as u32, Relaxed);
         group.process.store(process, Relaxed);
@@ -385,8 +385,8 @@ mod tests {
         group
     }
 
-    /// Looks for the page by its name: another test may map memory at the same address as soon as it is
-    /// free.
+    /// Looks for the page by its name: another test may map memory at the same address as soon as
+    /// it is free.
     fn is_mapped(page: *mut Layout) -> bool {
         let (start, name) = (format!("{:x}-", page.addr()), NAME.to_str().unwrap());
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -420,8 +420,8 @@ mod tests {
         group.close(&plan, || panic!("it is closed"));
     }
 
-    /// The kernel withdraws the permission to read time in user space, as it does when the time stamps
-    /// of processors turn out to differ.
+    /// The kernel withdraws the permission to read time in user space, as it does when the time
+    /// stamps of processors turn out to differ.
     #[test]
     fn events_withdrawn_from_user_space_are_read_by_a_system_call() {
         let process = process().unwrap();
@@ -488,7 +488,7 @@ mod tests {
         let process = process().unwrap();
         let plan = plan(process);
         let group = group(process.get(), [ptr::null_mut(); 2]);
-        group.kept[0].descriptor.store(NONE, Relaxed);
+        group.resources[0].descriptor.store(NONE, Relaxed);
         group.state.store(GroupState::Descriptor as u32, Relaxed);
         set();
         assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");

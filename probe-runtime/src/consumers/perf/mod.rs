@@ -287,7 +287,7 @@ impl Consumer for Perf {
         let plan = self.plan.get_or_init(|| plan);
         let cost = *self.cost_of_reading.get_or_init(|| cost_of_reading(plan));
         match self.profiler() {
-            Some(profiler) => profiler.takes_besides(cost),
+            Some(profiler) => profiler.set_extra_hit_time(cost),
             None => self.calls.prepare(probes)?,
         }
         Ok(())

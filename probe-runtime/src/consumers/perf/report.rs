@@ -230,9 +230,9 @@ impl EventCounts {
                 row.push(it.ipc().map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}")));
             }
             for event in self.events() {
-                row.push(amount(event, it.mean(event)));
+                row.push(mean_cell(event, it.mean(event)));
                 if !is_sampled {
-                    row.push(amount(event, it.mean_own(event)));
+                    row.push(mean_cell(event, it.mean_own(event)));
                 }
             }
             if has_uncounted {
@@ -319,7 +319,7 @@ fn unit(event: PerfEvent) -> &'static str {
 
 /// Formats a mean for people.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded nanoseconds")]
-fn amount(event: PerfEvent, mean: Option<f64>) -> String {
+fn mean_cell(event: PerfEvent, mean: Option<f64>) -> String {
     match mean {
         None => "-".to_owned(),
         Some(mean) if event == PerfEvent::TaskClock => Time(mean.round() as u64).to_string(),
@@ -332,7 +332,7 @@ impl fmt::Display for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.table(), f)?;
         if !self.is_given {
-            self.how(f)?;
+            self.write_method(f)?;
         }
         by_reason(&self.missing).try_for_each(|missing| write!(f, "\nnot counted: {missing}"))?;
         if self.threads.refused != 0 {
@@ -355,7 +355,7 @@ const MIN_FULL_SHARE: f64 = 0.999;
 
 impl EventCounts {
     /// Writes how counts were read, and in which mode.
-    fn how(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_method(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cost = self.cost_of_reading;
         match (self.threads.by_pages, self.threads.by_system_call) {
             (0, 0) => (),

@@ -159,7 +159,7 @@ impl Bucket {
         }
     }
 
-    pub(super) fn book(&mut self, income: f64, spent: f64) {
+    pub(super) fn account(&mut self, income: f64, spent: f64) {
         self.spent += spent;
         let a_nanosecond = self.income(1.0, 1.0);
         self.level =
@@ -182,18 +182,18 @@ mod tests {
     fn debts_are_paid_first() {
         let mut bucket = Bucket::new(Budget::percent(1.0));
         assert_eq!((bucket.level, bucket.price(7.0, 1.0)), (0.0, 7.0));
-        bucket.book(bucket.income(0.0, 1e8), 2e6);
+        bucket.account(bucket.income(0.0, 1e8), 2e6);
         assert_eq!(bucket.level, -1e6, "1 % of 0.1 s is 1 ms");
-        bucket.book(bucket.income(0.0, 1e12), 0.0);
+        bucket.account(bucket.income(0.0, 1e12), 0.0);
         assert_eq!(bucket.level, 2.5e6, "what is not used is lost");
-        bucket.book(0.0, 1e12);
+        bucket.account(0.0, 1e12);
         assert_eq!(bucket.level, -5e7);
     }
 
     #[test]
     fn calls_are_counted_by_the_clock() {
         let mut bucket = Bucket::new(Budget::calls_per_second(100.0));
-        bucket.book(bucket.income(1e8, 0.0), bucket.price(1e9, 4.0));
+        bucket.account(bucket.income(1e8, 0.0), bucket.price(1e9, 4.0));
         assert_eq!((bucket.level, bucket.income(1e9, 0.0)), (6.0, 100.0));
     }
 

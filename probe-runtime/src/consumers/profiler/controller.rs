@@ -13,10 +13,10 @@
 //! ▸ the runtime adds the probes to the attachment, and counts the function's entries, but for one
 //!   that joined before the function's other probes
 //! ▸ take_in          ▶ it has a state, and is in reports
-//! ▸ admit (surveys)  ▶ its probes have all joined: entries are counted, and it may be timed
+//! ▸ admit (rebalances)  ▶ its probes have all joined: entries are counted, and it may be timed
 //! ```
 //! Until then its mode is `Counted`, and no window has it, so its estimates are made as those of
-//! other functions. If its other probes don't come until the second survey, its entries become
+//! other functions. If its other probes don't come until the second rebalance, its entries become
 //! latent, until they come.
 //!
 //! The thread that makes the profiler's polls.
@@ -28,14 +28,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::budget::{Bucket, Budget};
-use super::costs::{Costs, Rehearsed};
-use super::function_state::{FunctionEstimate, FunctionState, Moment};
-use super::rebalance::{Loads, MeasureMode, Surveys};
+use super::costs::{Costs, RehearsedCosts};
+use super::function_state::{FunctionEstimate, FunctionState, Timestamp};
+use super::rebalance::{Loads, MeasureMode, RebalanceSchedule};
 use super::sampler::Sampler;
 use super::shares::{SAMPLING_SHARE, Shares};
 use super::thread_state::FunctionTotals;
 use super::time::{Ticks, TimeSource, Used};
-use super::windows::{Listed, Windows};
+use super::windows::{WindowFunctions, Windows};
 use crate::engine::calls::CallEffect;
 use crate::engine::control::Switch;
 use crate::engine::dispatch::slots;
@@ -47,26 +47,26 @@ use crate::engine::sites::Visibility;
 /// The settings that a profiler begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProfilerOptions {
-    pub(super) epoch: Duration,
+    pub(super) min_interval: Duration,
     pub(super) budget: Budget,
     pub(super) is_stepped: bool,
 }
 
 /// The state that hits, polls and reports share.
-pub(super) struct Core {
+pub(super) struct ProfilerState {
     pub(super) time: TimeSource,
     pub(super) sampler: OnceLock<Sampler>,
-    running: Mutex<Option<Running>>,
-    pub(super) is_over: AtomicBool,
+    controller: Mutex<Option<Controller>>,
+    pub(super) is_stopping: AtomicBool,
     /// Whether the daemon has panicked.
-    pub(super) has_given_up: AtomicBool,
+    pub(super) has_panicked: AtomicBool,
     /// The number of the process that the daemon runs in.
     process: u64,
 }
 
 /// The state that polls change. Times are in nanoseconds since the profiler began, converted with a
 /// rough scale.
-pub(super) struct Running {
+pub(super) struct Controller {
     pub(super) states: Vec<FunctionState>,
     /// Functions whose probes have not all joined yet, when that was last seen.
     pub(super) joining: Vec<usize>,
@@ -75,19 +75,19 @@ pub(super) struct Running {
     pub(super) loads: Loads,
     /// Functions that windows sample, and those of the current window whose calls are counted
     /// there.
-    pub(super) in_windows: Listed,
-    pub(super) estimated: Vec<usize>,
+    pub(super) window_functions: WindowFunctions,
+    pub(super) counted_in_window: Vec<usize>,
     pub(super) windows: Windows,
-    pub(super) surveys: Surveys,
+    pub(super) schedule: RebalanceSchedule,
     /// `None` with a given clock.
     pub(super) shares: Option<Shares>,
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
     pub(super) time: TimeSource,
     /// The time of its beginning in ticks, and the length of a tick in nanoseconds.
-    began: u64,
+    start_ticks: u64,
     pub(super) scale: f64,
-    rehearsed: Rehearsed,
+    rehearsed: RehearsedCosts,
     rehearsed_at: f64,
     /// The process whose CPU time is in `used`.
     process: u64,
@@ -95,7 +95,7 @@ pub(super) struct Running {
     /// Whether a daemon makes the polls.
     has_daemon: bool,
     /// The time at which the accounts were last updated.
-    pub(super) asked: f64,
+    pub(super) accounted_at: f64,
     totals: [f64; 2],
     /// The recent income per nanosecond, without the part for samples of the processor's clock.
     pub(super) income: f64,
@@ -127,153 +127,161 @@ const REHEARSAL_INTERVAL_NS: f64 = 200e6;
 /// The cost of a rehearsal, in nanoseconds. It must be saved before.
 const REHEARSAL_COST_NS: f64 = 120e3;
 
-impl Core {
+impl ProfilerState {
     pub(super) fn new(time: TimeSource) -> Self {
         Self {
             time,
             sampler: OnceLock::new(),
-            running: Mutex::new(None),
-            is_over: AtomicBool::new(false),
-            has_given_up: AtomicBool::new(false),
+            controller: Mutex::new(None),
+            is_stopping: AtomicBool::new(false),
+            has_panicked: AtomicBool::new(false),
             process: process(),
         }
     }
 
     /// `None` in a forked child if the daemon was polling at the moment of the fork.
-    fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
-        if self.is_here() {
-            return Some(self.running.lock().unwrap_or_else(PoisonError::into_inner));
+    fn controller(&self) -> Option<MutexGuard<'_, Option<Controller>>> {
+        if self.is_own_process() {
+            return Some(self.controller.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        match self.running.try_lock() {
-            Ok(running) => Some(running),
+        match self.controller.try_lock() {
+            Ok(controller) => Some(controller),
             Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
     /// Calls `act` with the sampler and the running state; `None` before attaching is complete.
-    pub(super) fn with<R>(&self, act: impl FnOnce(&Sampler, &mut Running) -> R) -> Option<R> {
-        Some(act(self.sampler.get()?, self.running()?.as_mut()?))
+    pub(super) fn with<R>(&self, act: impl FnOnce(&Sampler, &mut Controller) -> R) -> Option<R> {
+        Some(act(self.sampler.get()?, self.controller()?.as_mut()?))
     }
 
     /// Returns whether this is the process in which the profiler was made, and not a forked child.
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_own_process(&self) -> bool {
         self.process == process()
     }
 
     /// Starts with the sites in their first state: entries are counted, all others are latent.
-    pub(super) fn begin(&self, mut running: Running) {
-        let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
+    pub(super) fn begin(&self, mut controller: Controller) {
+        let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.controller()) else { return };
         // Without a limit, all calls are timed from the beginning.
-        if running.bucket.is_unlimited() {
-            let all: Vec<_> = (0..running.states.len()).collect();
-            running.change(sampler, &all, &vec![MeasureMode::Timed; all.len()]);
+        if controller.bucket.is_unlimited() {
+            let all: Vec<_> = (0..controller.states.len()).collect();
+            controller.change(sampler, &all, &vec![MeasureMode::Timed; all.len()]);
         }
-        running.book(sampler);
-        running.plan();
+        controller.account(sampler);
+        controller.plan();
         // The daemon runs on another thread than this.
-        running.used.by_this_thread = 0.0;
-        *place = Some(running);
+        controller.used.by_this_thread = 0.0;
+        *place = Some(controller);
     }
 
-    /// Calls `tell` with the present knowledge of each of these functions, in their order.
-    pub(super) fn known(
+    /// Calls `report` with the present knowledge of each of these functions, in their order.
+    pub(super) fn estimates(
         &self,
         sampler: &Sampler,
-        running: &mut Running,
+        controller: &mut Controller,
         functions: &[usize],
-        mut tell: impl FnMut(usize, FunctionEstimate, FunctionTotals),
+        mut report: impl FnMut(usize, FunctionEstimate, FunctionTotals),
     ) {
-        if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
-            running.rehearsed.again();
+        if !controller.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
+            controller.rehearsed.rehearse();
         }
-        let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
-        let (costs, threads) = (running.costs(), slots().count() as f64);
-        let others = running.untimed(sampler, now.time);
-        running.read_and_book(sampler, functions, |function, state, seen| {
-            tell(function, state.known(seen, now, (costs, threads, others)), seen);
+        let now = Timestamp { time: self.now_for(controller), worked: controller.worked(self.time.used()) };
+        let (costs, threads) = (controller.costs(), slots().count() as f64);
+        let others = controller.untimed(sampler, now.time);
+        controller.read_and_account(sampler, functions, |function, state, seen| {
+            report(function, state.estimate(seen, now, (costs, threads, others)), seen);
         });
     }
 
     /// Returns the time. In a forked child whose daemon is the parent's, it is that of the last
     /// accounts.
-    pub(super) fn now_for(&self, running: &Running) -> f64 {
-        if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
+    pub(super) fn now_for(&self, controller: &Controller) -> f64 {
+        if controller.has_daemon && !self.is_own_process() {
+            controller.accounted_at
+        } else {
+            controller.now()
+        }
     }
 
     /// Polls, switches sites that are due, and returns the time until the next poll. `is_daemon`
     /// says that all of this thread's time is the profiler's.
     pub(super) fn poll(&self, is_daemon: bool) -> Duration {
-        self.with(|sampler, running| {
-            if running.process != process() {
+        self.with(|sampler, controller| {
+            if controller.process != process() {
                 // A forked child begins with zero CPU time.
-                (running.process, running.used) = (process(), Used::default());
+                (controller.process, controller.used) = (process(), Used::default());
             }
             if !is_daemon {
-                running.used.by_this_thread = self.time.used().by_this_thread;
+                controller.used.by_this_thread = self.time.used().by_this_thread;
             }
-            running.step(sampler);
-            running.rehearse();
-            running.book(sampler);
+            controller.step(sampler);
+            controller.rehearse();
+            controller.account(sampler);
             // One nanosecond more, so that a clock of whole nanoseconds has reached the time.
-            let left = running.next() - running.now() + 1.0;
+            let left = controller.next() - controller.now() + 1.0;
             Duration::from_secs_f64(left.clamp(0.0, 1e9) / 1e9)
         })
         .unwrap_or(Duration::from_secs(1))
     }
 
     /// Makes all sites latent after the daemon has panicked. Reports say so.
-    pub(super) fn give_up(&self) {
-        self.has_given_up.store(true, Ordering::SeqCst);
-        self.with(|sampler, running| {
+    pub(super) fn disable_all(&self) {
+        self.has_panicked.store(true, Ordering::SeqCst);
+        self.with(|sampler, controller| {
             sampler.close();
             let all: Vec<_> = (0..sampler.len()).collect();
-            running.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
+            controller.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
         });
     }
 }
 
-impl Running {
-    /// `used` is the CPU time when attaching began. Each hit of a timed call takes `besides`
+impl Controller {
+    /// `used` is the CPU time when attaching began. Each hit of a timed call takes `extra_hit_ns`
     /// nanoseconds more.
     pub(super) fn new(
-        core: &Core,
+        state: &ProfilerState,
         options: ProfilerOptions,
         switch: Switch,
         used: Used,
-        besides: f64,
+        extra_hit_ns: f64,
     ) -> Result<Self, Error> {
-        let (time, began, scale) = (core.time, core.time.now(), core.time.nanoseconds_per_tick(true));
-        let entries = core.sampler.get().map(|sampler| sampler.first_entries(0..sampler.len()));
+        let (time, start_ticks, scale) =
+            (state.time, state.time.now(), state.time.nanoseconds_per_tick(true));
+        let entries = state.sampler.get().map(|sampler| sampler.first_entries(0..sampler.len()));
         let in_place = Switch::counted_in_place(&entries.unwrap_or_default());
         let states: Vec<_> = in_place.into_iter().map(FunctionState::new).collect();
         let functions = states.len();
-        let sites = core.sampler.get().map(|sampler| sampler.sites(0..functions));
+        let sites = state.sampler.get().map(|sampler| sampler.sites(0..functions));
         let bucket = Bucket::new(options.budget);
         Ok(Self {
             states,
             joining: Vec::new(),
             sites: sites.unwrap_or_default(),
             loads: Loads::new(functions),
-            in_windows: Listed::default(),
-            estimated: Vec::new(),
-            windows: Windows::new(began, functions, options.epoch.as_secs_f64() * 1e9, |time, calls| {
-                bucket.price(time, calls)
-            }),
-            surveys: Surveys::new(),
+            window_functions: WindowFunctions::default(),
+            counted_in_window: Vec::new(),
+            windows: Windows::new(
+                start_ticks,
+                functions,
+                options.min_interval.as_secs_f64() * 1e9,
+                |time, calls| bucket.price(time, calls),
+            ),
+            schedule: RebalanceSchedule::new(),
             shares: matches!(time, TimeSource::Machine(_)).then(Shares::begin),
             income: bucket.income(1.0, 1.0),
             bucket,
             switch,
             time,
-            began,
+            start_ticks,
             scale,
-            rehearsed: Rehearsed::new(time, scale, besides)?,
+            rehearsed: RehearsedCosts::new(time, scale, extra_hit_ns)?,
             rehearsed_at: 0.0,
             process: process(),
             used,
             has_daemon: !options.is_stepped,
-            asked: 0.0,
+            accounted_at: 0.0,
             totals: [0.0; 2],
             cost: Cost::default(),
             refused: 0,
@@ -286,13 +294,13 @@ impl Running {
 
     /// Converts a time in ticks to nanoseconds since the profiler began.
     fn since_began(&self, ticks: u64) -> f64 {
-        ticks.saturating_sub(self.began) as f64 * self.scale
+        ticks.saturating_sub(self.start_ticks) as f64 * self.scale
     }
 
     /// Returns the costs of hits, as far as they are known. A counted hit costs more if many
     /// functions take turns.
     pub(super) fn costs(&self) -> Costs {
-        self.rehearsed.costs.among(self.loads.crowd)
+        self.rehearsed.costs.under_pressure(self.loads.cache_pressure)
     }
 
     /// Reads the sums of these functions, one after the other. For thousands of functions,
@@ -317,9 +325,9 @@ impl Running {
 
     /// Updates the accounts: income, the cost of delivered hits since the last update, and its own
     /// work.
-    pub(super) fn book(&mut self, sampler: &Sampler) {
+    pub(super) fn account(&mut self, sampler: &Sampler) {
         let (now, used, totals) = (self.now(), self.time.used(), sampler.totals());
-        let elapsed = (now - self.asked).max(0.0);
+        let elapsed = (now - self.accounted_at).max(0.0);
         let cpu = used.by_all - self.used.by_all;
         let own = used.by_this_thread - self.used.by_this_thread;
         let [new_hits, new_timed] = [0, 1].map(|it| totals[it] - self.totals[it]);
@@ -327,7 +335,7 @@ impl Running {
         let of_hits = new_hits * costs.delivered + 2.0 * new_timed * costs.reading;
         let income = self.bucket.income(elapsed, cpu);
         let spent = self.bucket.price(of_hits + own, new_hits / 2.0);
-        self.bucket.book(income, spent);
+        self.bucket.account(income, spent);
         if elapsed > 0.0 {
             let weight = (elapsed / 1e8).min(1.0);
             let of_clock =
@@ -340,12 +348,12 @@ impl Running {
         if self.cost.beginning.is_none() && now >= BEGINNING_NS && self.cost.used > 0.0 {
             self.cost.beginning = Some((now, (self.cost.hits + self.cost.own) / self.cost.used));
         }
-        (self.asked, self.used, self.totals) = (now, used, totals);
+        (self.accounted_at, self.used, self.totals) = (now, used, totals);
     }
 
-    /// Reads these functions, and books the calls that the runtime has counted. Functions that are
-    /// counted in windows only are booked by the windows.
-    pub(super) fn read_and_book(
+    /// Reads these functions, and accounts for the calls that the runtime has counted. Functions
+    /// that are counted in windows only are accounted for by the windows.
+    pub(super) fn read_and_account(
         &mut self,
         sampler: &Sampler,
         functions: &[usize],
@@ -355,13 +363,13 @@ impl Running {
         let readings = self.read(sampler, functions);
         for (&function, seen) in functions.iter().zip(readings) {
             let state = &mut self.states[function];
-            let (calls, delivered) = std::mem::replace(&mut state.booked, (seen.calls, seen.delivered));
+            let (calls, delivered) = std::mem::replace(&mut state.accounted, (seen.calls, seen.delivered));
             let calls = seen.calls - calls;
             self.cost.calls += calls;
             if state.mode != MeasureMode::Sampled {
                 let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
-                time += counted * costs.counted(state.is_in_place, self.loads.between(function));
+                time += counted * costs.counted(state.is_in_place, self.loads.others_between(function));
             }
             each(function, state, seen);
         }
@@ -380,47 +388,48 @@ impl Running {
     }
 
     /// Returns a moment before the last update of the accounts, or after it.
-    pub(super) fn moment_at(&self, ticks: u64, by_all: f64) -> Moment {
+    pub(super) fn timestamp_at(&self, ticks: u64, by_all: f64) -> Timestamp {
         let worked = self.cost.used + by_all - self.used.by_all - self.cost.own;
-        Moment { time: self.since_began(ticks), worked }
+        Timestamp { time: self.since_began(ticks), worked }
     }
 
     /// Returns the present moment. Call this on the thread that polls.
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn timestamp(&self) -> Timestamp {
         let used = self.time.used_now();
         let own = used.by_this_thread - self.used.by_this_thread;
-        Moment { time: self.now(), worked: self.worked(used) - own }
+        Timestamp { time: self.now(), worked: self.worked(used) - own }
     }
 
-    /// Returns the debt: 1 for the income of [`FULL_DEBT_NS`] or more, and -1 for as much of savings.
-    pub(super) fn owed(&self) -> f64 {
+    /// Returns the debt: 1 for the income of [`FULL_DEBT_NS`] or more, and -1 for as much of
+    /// savings.
+    pub(super) fn debt(&self) -> f64 {
         (-self.bucket.level / (self.income * FULL_DEBT_NS).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
-    /// Books hits of so many calls, which took this time.
+    /// Accounts for hits of so many calls, which took this time.
     pub(super) fn spend(&mut self, calls: f64, time: f64) {
         self.cost.hits += time;
-        self.bucket.book(0.0, self.bucket.price(time, calls));
+        self.bucket.account(0.0, self.bucket.price(time, calls));
     }
 
     /// Rehearses hits if it is time to and the cost is saved.
     fn rehearse(&mut self) {
-        let since = self.asked - self.rehearsed_at;
+        let since = self.accounted_at - self.rehearsed_at;
         let price = self.bucket.price(REHEARSAL_COST_NS, 0.0);
         if self.bucket.level >= price && (since >= REHEARSAL_INTERVAL_NS || !self.rehearsed.is_known()) {
-            self.rehearsed_at = self.asked;
-            self.rehearsed.again();
+            self.rehearsed_at = self.accounted_at;
+            self.rehearsed.rehearse();
         }
     }
 }
 
-impl Running {
+impl Controller {
     /// Gives states to functions that the sampler has got since the last call. Cost: a load, unless
     /// there are any.
-    pub(super) fn take_in(&mut self, sampler: &Sampler) {
+    pub(super) fn add_functions(&mut self, sampler: &Sampler) {
         for function in self.states.len()..sampler.len() {
             let (ticks, by_all) = sampler.added(function);
-            self.states.push(FunctionState::joining(self.moment_at(ticks, by_all)));
+            self.states.push(FunctionState::joining(self.timestamp_at(ticks, by_all)));
             self.joining.push(function);
         }
         if self.sites.len() < self.states.len() {
@@ -430,8 +439,8 @@ impl Running {
     }
 
     /// Takes in functions, and lets those be timed whose probes have all joined. Returns these.
-    pub(super) fn admit(&mut self, sampler: &Sampler) -> Vec<usize> {
-        self.take_in(sampler);
+    pub(super) fn promote(&mut self, sampler: &Sampler) -> Vec<usize> {
+        self.add_functions(sampler);
         if self.joining.is_empty() {
             return Vec::new();
         }
@@ -442,8 +451,8 @@ impl Running {
         let (joined, joining): (Vec<_>, Vec<_>) =
             self.joining.iter().partition(|_| has_all.next() == Some(true));
         self.joining = joining;
-        // Of one that waits since before the last survey, some probes may never come.
-        let is_old = |it: &&usize| self.states[**it].added.time < self.surveys.last.time;
+        // Of one that waits since before the last rebalance, some probes may never come.
+        let is_old = |it: &&usize| self.states[**it].added.time < self.schedule.last.time;
         let old: Vec<_> = self.joining.iter().filter(is_old).copied().collect();
         self.switch_off(&sampler.entries(&old));
         if joined.is_empty() {
@@ -464,40 +473,40 @@ impl Running {
 
 /// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
-    core: Arc<Core>,
+    state: Arc<ProfilerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Daemon {
-    pub(super) fn start(core: &Arc<Core>) -> Result<Self, Error> {
-        let of_thread = Arc::clone(core);
+    pub(super) fn start(state: &Arc<ProfilerState>) -> Result<Self, Error> {
+        let of_thread = Arc::clone(state);
         let masked = SignalsBlocked::new();
         let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
             signal_mask::minimise_timer_slack();
             let watch = || {
-                while !of_thread.is_over.load(Ordering::Acquire) {
+                while !of_thread.is_stopping.load(Ordering::Acquire) {
                     thread::park_timeout(of_thread.poll(true));
                 }
             };
             // The panic hook has printed the message. The program goes on.
             if catch_unwind(AssertUnwindSafe(watch)).is_err() {
-                of_thread.give_up();
+                of_thread.disable_all();
             }
         });
         drop(masked);
-        Ok(Self { core: Arc::clone(core), thread: Some(thread.map_err(Error::Thread)?) })
+        Ok(Self { state: Arc::clone(state), thread: Some(thread.map_err(Error::Thread)?) })
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        if !self.core.is_here() {
+        if !self.state.is_own_process() {
             // The thread is the parent's, so waiting for it here would never end.
             std::mem::forget(thread);
             return;
         }
-        self.core.is_over.store(true, Ordering::Release);
+        self.state.is_stopping.store(true, Ordering::Release);
         thread.thread().unpark();
         // The thread catches panics, so this can't fail.
         let _ = thread.join();

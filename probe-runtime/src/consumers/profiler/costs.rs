@@ -80,8 +80,8 @@ impl Costs {
 
     /// Returns the costs where functions evict each other from the nearest cache: from 0 to 1. The
     /// shared code also loads the hook, and the processor does not foresee from where it comes.
-    pub(super) fn among(self, crowd: f64) -> Self {
-        let cold = self.cold * crowd;
+    pub(super) fn under_pressure(self, cache_pressure: f64) -> Self {
+        let cold = self.cold * cache_pressure;
         Self { counted: self.counted + cold, shared: self.shared + 2.0 * cold, ..self }
     }
 
@@ -94,17 +94,17 @@ impl Costs {
 }
 
 /// The costs of hits, as far as they are known.
-pub(super) struct Rehearsed {
+pub(super) struct RehearsedCosts {
     /// `None` for a given clock, in whose time hits take none.
-    alone: Option<LoneSampler>,
+    sampler: Option<RehearsalSampler>,
     /// Additional work at either hit of a timed call, in nanoseconds.
-    besides: f64,
+    extra_hit_ns: f64,
     last: VecDeque<[f64; 5]>,
     pub(super) costs: Costs,
 }
 
 /// The sampler for rehearsals. A tick takes `scale` nanoseconds.
-struct LoneSampler {
+struct RehearsalSampler {
     clock: Clock,
     scale: f64,
     sampler: Arc<Sampler>,
@@ -120,47 +120,48 @@ impl Consumer for Sampler {
     }
 }
 
-impl Rehearsed {
-    /// Starts with a guess. `besides` is the additional work at either hit of a timed call.
-    pub(super) fn new(time: TimeSource, scale: f64, besides: f64) -> Result<Self, Error> {
-        let alone = match time {
+impl RehearsedCosts {
+    /// Starts with a guess. `extra_hit_ns` is the additional work at either hit of a timed call.
+    pub(super) fn new(time: TimeSource, scale: f64, extra_hit_ns: f64) -> Result<Self, Error> {
+        let sampler = match time {
             TimeSource::Machine(clock) => {
-                Some(LoneSampler { clock, scale, sampler: Arc::new(Sampler::rehearsed(time)?) })
+                Some(RehearsalSampler { clock, scale, sampler: Arc::new(Sampler::for_rehearsal(time)?) })
             }
             TimeSource::Given(_) => None,
         };
-        let guess = if alone.is_some() { GUESSED_NS } else { [0.0; 5] };
-        let mut new = Self { alone, besides, last: VecDeque::new(), costs: Costs::default() };
-        new.know(guess);
+        let guess = if sampler.is_some() { GUESSED_NS } else { [0.0; 5] };
+        let mut new = Self { sampler, extra_hit_ns, last: VecDeque::new(), costs: Costs::default() };
+        new.set_costs(guess);
         Ok(new)
     }
 
     /// Returns whether the costs have been measured at least once.
     pub(super) fn is_known(&self) -> bool {
-        self.alone.is_none() || !self.last.is_empty()
+        self.sampler.is_none() || !self.last.is_empty()
     }
 
     /// Rehearses once more. If that is impossible now, the costs stay as they are.
-    pub(super) fn again(&mut self) {
-        let Some(costs) = self.alone.as_ref().and_then(LoneSampler::rehearse) else { return };
+    pub(super) fn rehearse(&mut self) {
+        let Some(costs) = self.sampler.as_ref().and_then(RehearsalSampler::rehearse) else { return };
         self.last.push_back(costs);
         if self.last.len() > MAX_REHEARSALS {
             self.last.pop_front();
         }
         let of_all = |at: usize| self.last.iter().map(|costs| costs[at]).sum::<f64>();
-        self.know([0, 1, 2, 3, 4].map(|at| of_all(at) / self.last.len() as f64));
+        self.set_costs([0, 1, 2, 3, 4].map(|at| of_all(at) / self.last.len() as f64));
     }
 
-    fn know(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
-        let doubt = TIMED_CALL_DOUBT * inside + HIT_COST_DOUBT * self.besides;
+    fn set_costs(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
+        let doubt = TIMED_CALL_DOUBT * inside + HIT_COST_DOUBT * self.extra_hit_ns;
         // One of the two hits' additional work is inside of the call.
-        let (reading, inside) = (reading + self.besides, inside + self.besides);
-        let [cold, far] = if self.alone.is_some() { [CACHE_MISS_NS, FAR_NS_PER_FUNCTION] } else { [0.0; 2] };
+        let (reading, inside) = (reading + self.extra_hit_ns, inside + self.extra_hit_ns);
+        let [cold, far] =
+            if self.sampler.is_some() { [CACHE_MISS_NS, FAR_NS_PER_FUNCTION] } else { [0.0; 2] };
         self.costs = Costs { counted, cold, shared, far, delivered, reading, inside, doubt };
     }
 }
 
-impl LoneSampler {
+impl RehearsalSampler {
     fn rehearse(&self) -> Option<[f64; 5]> {
         let Self { clock, scale, ref sampler } = *self;
         let now = || clock.now();
@@ -178,12 +179,12 @@ impl LoneSampler {
         };
         let timed = cost_of_delivered_hits(now, Arc::clone(sampler), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
-        Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * scale))
+        Some([counted, shared, delivered, reading, median(inside)?].map(|ticks| ticks * scale))
     }
 }
 
 /// Returns the median.
-fn middle(mut numbers: Vec<f64>) -> Option<f64> {
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
     crate::engine::order::sort_by(&mut numbers, f64::total_cmp);
     let last = numbers.len().checked_sub(1)?;
     Some(f64::midpoint(numbers[last / 2], numbers[last.div_ceil(2)]))
@@ -195,11 +196,11 @@ mod tests {
 
     #[test]
     fn hits_take_time() {
-        let mut rehearsed = Rehearsed::new(TimeSource::Machine(Clock::new()), 0.5, 0.0).unwrap();
+        let mut rehearsed = RehearsedCosts::new(TimeSource::Machine(Clock::new()), 0.5, 0.0).unwrap();
         assert!((rehearsed.costs.counted - 1.5).abs() < 1e-9, "a guess");
         let far = [0.0, 1e3, 11e3, 1e9].map(|between| rehearsed.costs.counted(false, between) - 5.0);
         assert!(far.iter().zip([0.0, 0.0, 100.0, 300.0]).all(|(far, is)| (far - is).abs() < 1e-9), "{far:?}");
-        (0..20).for_each(|_| rehearsed.again());
+        (0..20).for_each(|_| rehearsed.rehearse());
         let Costs { counted, delivered, inside, .. } = rehearsed.costs;
         assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs);
         assert!(rehearsed.last.len() <= MAX_REHEARSALS);
@@ -208,13 +209,15 @@ mod tests {
     #[test]
     fn hits_of_many_functions_take_longer_wherever_they_are_counted() {
         let costs = Costs { counted: 1.0, cold: 10.0, shared: 5.0, ..Costs::default() };
-        let in_turns = |crowd| [true, false].map(|it| costs.among(crowd).counted(it, 0.0));
+        let in_turns =
+            |cache_pressure| [true, false].map(|it| costs.under_pressure(cache_pressure).counted(it, 0.0));
         assert_eq!((in_turns(0.0), in_turns(1.0)), ([1.0, 5.0], [11.0, 25.0]));
     }
 
     #[test]
     fn additional_work_is_inside_once() {
-        let costs = |besides| Rehearsed::new(TimeSource::Given(|| 0), 0.5, besides).unwrap().costs;
+        let costs =
+            |extra_hit_ns| RehearsedCosts::new(TimeSource::Given(|| 0), 0.5, extra_hit_ns).unwrap().costs;
         assert_eq!(costs(0.0), Costs::default());
         let doubt = HIT_COST_DOUBT * 10.0;
         assert_eq!(costs(10.0), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });

@@ -11,9 +11,9 @@
 //! - Errors come from the spread between windows, with Student's distribution for a third of their
 //!   number, or for the number of equal windows that would say as much, if that is less: a few
 //!   unusual windows skew the mean. With too few windows, an estimate is a lower bound.
-//! - Calls that no window has seen may still exist ([`hidden`]). Windows begin at random instants.
-//!   So the part of windows that begins inside of calls longer than any timed one is the part of
-//!   time that such calls take.
+//! - Calls that no window has seen may still exist ([`max_unseen_share`]). Windows begin at random
+//!   instants. So the part of windows that begins inside of calls longer than any timed one is the
+//!   part of time that such calls take.
 
 /// A number and its error.
 ///
@@ -86,7 +86,7 @@ impl Estimated {
     }
 
     /// Adds to the error, since the true number may be larger by this.
-    pub(super) fn or_more(self, by: f64) -> Self {
+    pub(super) fn widened_by(self, by: f64) -> Self {
         Self { error: self.error + by, ..self }
     }
 
@@ -104,7 +104,7 @@ impl Estimated {
 
 /// Returns an upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of
 /// `windows` at random instants have met. (It is 3 / `windows` if none has met it.)
-pub(super) fn hidden(seen: f64, windows: f64) -> f64 {
+pub(super) fn max_unseen_share(seen: f64, windows: f64) -> f64 {
     if windows > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / windows).min(1.0) } else { 1.0 }
 }
 
@@ -126,19 +126,20 @@ impl Untimed {
         match time {
             _ if time <= 0.0 => 0.0,
             _ if windows.is_nan() => f64::INFINITY,
-            _ => unwatched + (time - unwatched).max(0.0) * hidden(0.0, windows),
+            _ => unwatched + (time - unwatched).max(0.0) * max_unseen_share(0.0, windows),
         }
     }
 }
 
 /// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
-fn reach(freedom: f64) -> f64 {
+fn student_t(freedom: f64) -> f64 {
     const FIRST_FOUR: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
     if freedom < 4.0 {
         let freedom = freedom.max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 3")]
-        let (below, part) = (freedom as usize, freedom.fract());
-        return FIRST_FOUR[below - 1] * (FIRST_FOUR[below] / FIRST_FOUR[below - 1]).powf(part);
+        let (sampled_inner, part) = (freedom as usize, freedom.fract());
+        return FIRST_FOUR[sampled_inner - 1]
+            * (FIRST_FOUR[sampled_inner] / FIRST_FOUR[sampled_inner - 1]).powf(part);
     }
     // Within 0.01 of Student's distribution.
     1.96 + 2.37 / freedom + 2.82 / freedom.powi(2) + 2.56 / freedom.powi(3)
@@ -227,10 +228,15 @@ impl Ratio {
         let spread = self.time_squared - 2.0 * mean * self.product + mean * mean * self.calls_squared;
         // The number of equal windows that would say as much. (Kish, *Survey Sampling*, 1965,
         // 11.7.)
-        let alike = |sum: f64, squares: f64| if squares > 0.0 { sum * sum / squares } else { 0.0 };
-        let alike = alike(self.calls, self.calls_squared).min(alike(self.time, self.time_squared));
+        let effective_windows =
+            |sum: f64, squares: f64| if squares > 0.0 { sum * sum / squares } else { 0.0 };
+        let effective_windows = effective_windows(self.calls, self.calls_squared)
+            .min(effective_windows(self.time, self.time_squared));
         let deviation = (spread.max(0.0) * self.windows / (self.windows - 1.0)).sqrt() / self.calls;
-        Some(Estimated { value: mean, error: reach((alike - 1.0).min(self.windows / 3.0)) * deviation })
+        Some(Estimated {
+            value: mean,
+            error: student_t((effective_windows - 1.0).min(self.windows / 3.0)) * deviation,
+        })
     }
 }
 
@@ -245,7 +251,7 @@ mod tests {
         for (freedom, expected) in
             [(0.5, 12.706), (1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (4.0, 2.776), (30.0, 2.042)]
         {
-            assert!((reach(freedom) - expected).abs() < 0.01, "{freedom}: {}", reach(freedom));
+            assert!((student_t(freedom) - expected).abs() < 0.01, "{freedom}: {}", student_t(freedom));
         }
     }
 
@@ -285,17 +291,17 @@ mod tests {
 
     #[test]
     fn calls_never_met_may_be_hidden() {
-        assert_eq!([hidden(0.0, 300.0), hidden(25.0, 100.0)], [0.01, 0.38]);
-        assert_eq!([hidden(0.0, 0.0), hidden(50.0, 50.0)], [1.0, 1.0]);
+        assert_eq!([max_unseen_share(0.0, 300.0), max_unseen_share(25.0, 100.0)], [0.01, 0.38]);
+        assert_eq!([max_unseen_share(0.0, 0.0), max_unseen_share(50.0, 50.0)], [1.0, 1.0]);
     }
 
     #[test]
     fn too_few_samples_give_a_lower_bound() {
         let sure = Estimated { value: 10.0, error: 2.0 };
-        assert_eq!(sure.or_more(8.0).or_at_least(sure), Some(Estimated { value: 10.0, error: 10.0 }));
-        assert_eq!(sure.or_more(8.1).or_at_least(sure), Some(Estimated::at_least(8.0)));
+        assert_eq!(sure.widened_by(8.0).or_at_least(sure), Some(Estimated { value: 10.0, error: 10.0 }));
+        assert_eq!(sure.widened_by(8.1).or_at_least(sure), Some(Estimated::at_least(8.0)));
         assert_eq!(
-            Estimated { error: 10.0, ..sure }.or_more(1.0).or_at_least(Estimated { error: 10.0, ..sure }),
+            Estimated { error: 10.0, ..sure }.widened_by(1.0).or_at_least(Estimated { error: 10.0, ..sure }),
             None
         );
     }

@@ -4,14 +4,14 @@
 //! until its last reading. Pure.
 
 use super::costs::Costs;
-use super::estimate::{Estimated, Rates, Ratio, Untimed, hidden};
+use super::estimate::{Estimated, Rates, Ratio, Untimed, max_unseen_share};
 use super::rebalance::MeasureMode;
 use super::thread_state::FunctionTotals;
 
 /// A moment: the time since the profiler began, and how long the program has worked by then, on all
 /// processors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(super) struct Moment {
+pub(super) struct Timestamp {
     pub(super) time: f64,
     pub(super) worked: f64,
 }
@@ -24,18 +24,18 @@ pub(super) struct FunctionState {
     pub(super) is_in_place: bool,
     /// Whether its probes have not all joined yet, as far as is known; and when it was added.
     pub(super) is_joining: bool,
-    pub(super) added: Moment,
+    pub(super) added: Timestamp,
     /// The number of calls that each of its calls in the last window stood for.
     pub(super) weight: f32,
-    /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
-    /// of the accounts.)
-    pub(super) surveyed: f64,
-    /// Whether it had been called before that survey.
+    /// Calls at the last rebalance. (`accounted` has the calls and the delivered hits at the last
+    /// update of the accounts.)
+    pub(super) rebalanced_calls: f64,
+    /// Whether it had been called before that rebalance.
     pub(super) is_known: bool,
-    pub(super) booked: (f64, f64),
-    /// Calls per nanosecond, when it was last counted: between two surveys, or in a window.
+    pub(super) accounted: (f64, f64),
+    /// Calls per nanosecond, when it was last counted: between two rebalances, or in a window.
     pub(super) rate: f64,
-    /// Calls per nanosecond that the program worked, between the last two surveys.
+    /// Calls per nanosecond that the program worked, between the last two rebalances.
     pub(super) worked_rate: f64,
     /// `None` while all calls were counted and no hit was delivered, as for most of thousands of
     /// functions.
@@ -70,7 +70,7 @@ impl FunctionState {
     }
 
     /// Creates the state of a function that was added at this moment, and whose probes join.
-    pub(super) fn joining(added: Moment) -> Self {
+    pub(super) fn joining(added: Timestamp) -> Self {
         Self { is_joining: true, added, ..Self::default() }
     }
 
@@ -81,7 +81,7 @@ impl FunctionState {
     }
 
     /// Adds a reading.
-    pub(super) fn read(&mut self, seen: FunctionTotals, now: Moment) {
+    pub(super) fn read(&mut self, seen: FunctionTotals, now: Timestamp) {
         let (mode, weight) = (self.mode, f64::from(self.weight));
         // Otherwise it is read from its beginning once there is more to know.
         if self.measured.is_some() || seen.delivered != 0.0 {
@@ -89,18 +89,18 @@ impl FunctionState {
         }
     }
 
-    /// Returns whether the function may have had untimed calls since the last survey.
+    /// Returns whether the function may have had untimed calls since the last rebalance.
     pub(super) fn has_untimed(&self, seen: &FunctionTotals) -> bool {
         match self.mode {
             MeasureMode::Timed => false,
-            MeasureMode::Counted => seen.calls > self.surveyed,
+            MeasureMode::Counted => seen.calls > self.rebalanced_calls,
             MeasureMode::Sampled => true,
         }
     }
 
     /// Begins a mode, after the function was read in the mode before. `others` says how long calls
     /// of any function went untimed so far.
-    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed) {
+    pub(super) fn begin(&mut self, mode: MeasureMode, now: Timestamp, others: Untimed) {
         self.mode = mode;
         let rate = self.worked_rate;
         self.measured().begin(mode, rate, now, others);
@@ -108,7 +108,7 @@ impl FunctionState {
 
     /// Returns whether each call may be timed. Calls shorter than `short` nanoseconds may not. If
     /// timing is expensive, a function that has just been called for the first time may not either:
-    /// it may have 100 million calls until the next survey.
+    /// it may have 100 million calls until the next rebalance.
     pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
         !is_short && !self.is_joining && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
@@ -116,10 +116,10 @@ impl FunctionState {
 
     /// Returns the knowledge as of a reading that is not added, in a program of at most so many
     /// threads. `others` are the untimed calls of any function.
-    pub(super) fn known(
+    pub(super) fn estimate(
         &self,
         seen: FunctionTotals,
-        now: Moment,
+        now: Timestamp,
         (costs, threads, others): (Costs, f64, Untimed),
     ) -> FunctionEstimate {
         if self.is_joining {
@@ -132,7 +132,7 @@ impl FunctionState {
         let first = || MeasuredSums::since(self.added);
         let mut measured = self.measured.as_deref().copied().unwrap_or_else(first);
         measured.read(self.mode, seen, now, f64::from(self.weight));
-        measured.known(costs, threads, others)
+        measured.estimate(costs, threads, others)
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) struct MeasuredSums {
     missed: f64,
     /// How long not every call was timed, and until when that is known.
     untimed: f64,
-    from: Moment,
+    from: Timestamp,
     /// The untimed calls of any function when this function's first calls were timed.
     others: Untimed,
     /// Windows for this function, one for each thread that was hit in any window.
@@ -214,13 +214,13 @@ impl CallTimes {
 
 impl MeasuredSums {
     /// Returns those of a function before its first reading, which was added at this moment.
-    pub(super) fn since(added: Moment) -> Self {
+    pub(super) fn since(added: Timestamp) -> Self {
         Self { from: added, ..Self::default() }
     }
 
     /// Begins a mode, after a reading in the mode before, in which calls had this rate: calls per
     /// nanosecond that the program worked.
-    pub(super) fn begin(&mut self, mode: MeasureMode, rate: f64, now: Moment, others: Untimed) {
+    pub(super) fn begin(&mut self, mode: MeasureMode, rate: f64, now: Timestamp, others: Untimed) {
         self.from = now;
         self.missed = self.missed_until(now.worked, 0.0);
         self.before_windows = (mode == MeasureMode::Sampled).then_some((rate, now.worked));
@@ -232,7 +232,7 @@ impl MeasuredSums {
     }
 
     /// Adds a reading in this mode.
-    pub(super) fn read(&mut self, mode: MeasureMode, seen: FunctionTotals, now: Moment, weight: f64) {
+    pub(super) fn read(&mut self, mode: MeasureMode, seen: FunctionTotals, now: Timestamp, weight: f64) {
         let calls = seen.calls - self.last.calls;
         let from = std::mem::replace(&mut self.from, now);
         let passed = (now.time - from.time).max(0.0);
@@ -273,7 +273,7 @@ impl MeasuredSums {
         &mut self,
         weight: f64,
         [calls, first]: [f64; 2],
-        [since, now]: [Moment; 2],
+        [since, now]: [Timestamp; 2],
         hits: f64,
     ) {
         let worked = now.worked - since.worked;
@@ -307,7 +307,7 @@ impl MeasuredSums {
         }
         let Some(sampled) = rates.over(self.worked) else { return Estimated::at_least(least) };
         let sampled = Estimated { value: counted + sampled.value, ..sampled };
-        let all = sampled.or_more(self.missed_until(self.from.worked, 0.0));
+        let all = sampled.widened_by(self.missed_until(self.from.worked, 0.0));
         if all.value + all.error < least {
             return Estimated::at_least(least);
         }
@@ -320,7 +320,7 @@ impl MeasuredSums {
     /// Returns the knowledge as of the last reading; see [`FunctionState::known`].
     ///
     /// [`FunctionState::known`]: super::function_state::FunctionState::known
-    pub(super) fn known(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
+    pub(super) fn estimate(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let likely = (self.counted_first + self.first_rates.likely() * self.worked)
@@ -337,9 +337,9 @@ impl MeasuredSums {
         let unseen = others.unseen_since(self.others);
         let own = self.own(ended, costs).filter(|_| unseen.is_finite());
         let own = own.map(|own| {
-            own.or_more((unseen * threads.max(1.0)).min(self.timed.ended * self.timed.mean(costs)))
+            own.widened_by((unseen * threads.max(1.0)).min(self.timed.ended * self.timed.mean(costs)))
         });
-        let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
+        let own = own.and_then(|own| own.widened_by(total.error).or_at_least(own.widened_by(sure.error)));
         // If the number of calls is unknown, so is the mean.
         let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
         FunctionEstimate { mean, own, total: Some(total), ..known }
@@ -356,7 +356,7 @@ impl MeasuredSums {
             Some(mean) => {
                 let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
                 let of_rest = Estimated { value, ..mean }.times(rest);
-                (of_rest, self.hidden())
+                (of_rest, self.max_unseen_time())
             }
             None => {
                 // The time in which untimed calls can have run.
@@ -372,32 +372,34 @@ impl MeasuredSums {
         let sure = Estimated { value, error: error + by_calls };
         // Calls inside of each other can take more than all of the time.
         let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
-        (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
+        (sure, sure.widened_by(if is_bounded { more } else { f64::INFINITY }))
     }
 
     /// Returns the most time that may have been spent in calls longer than any that windows have
     /// timed.
-    fn hidden(&self) -> f64 {
+    fn max_unseen_time(&self) -> f64 {
         let FunctionTotals { windows, threads, .. } = self.last;
         let met = (self.thread_windows - windows).max(0.0);
-        hidden(met, self.thread_windows) * self.untimed * threads.max(1.0)
+        max_unseen_share(met, self.thread_windows) * self.untimed * threads.max(1.0)
     }
 
     /// Returns the part of the time of all calls that is in no other function with probes. Its
     /// error is that of the calls that windows have seen inside, and of the hits of calls inside.
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
-        let FunctionTotals { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
+        let FunctionTotals {
+            whole, own, inside, sampled_inner, sampled_inner_calls, sampled_inner_seen, ..
+        } = self.last;
         if whole == 0.0 {
             return None;
         }
         let outside = inside / whole * costs.outside();
         let each = (own / whole - costs.inside - outside).max(0.0);
-        let below = (below - below_calls * costs.inside).max(0.0);
-        let value = (each * ended - below).max(0.0);
+        let sampled_inner = (sampled_inner - sampled_inner_calls * costs.inside).max(0.0);
+        let value = (each * ended - sampled_inner).max(0.0);
         let by_hits = HIT_TIME_DOUBT * outside * ended;
         Some(Estimated {
             value,
-            error: by_hits.hypot(INNER_CALLS_DOUBT * below / below_seen.max(1.0).sqrt()),
+            error: by_hits.hypot(INNER_CALLS_DOUBT * sampled_inner / sampled_inner_seen.max(1.0).sqrt()),
         })
     }
 }
@@ -414,7 +416,7 @@ mod tests {
             assert!(late.measured.is_none());
             let seen = FunctionTotals { calls, delivered, ..FunctionTotals::default() };
             for state in [&mut always, &mut late] {
-                state.read(seen, Moment { time, worked: 0.0 });
+                state.read(seen, Timestamp { time, worked: 0.0 });
             }
         }
         assert_eq!(format!("{late:?}"), format!("{always:?}"));
@@ -427,7 +429,7 @@ mod tests {
         let own = |time: f64, windows: f64, unwatched: f64| {
             let others = Untimed { time, windows, unwatched: 0.0 };
             let mut state = FunctionState::default();
-            state.begin(MeasureMode::Timed, Moment::default(), others);
+            state.begin(MeasureMode::Timed, Timestamp::default(), others);
             let seen = FunctionTotals {
                 calls: 1.0,
                 begun: 1.0,
@@ -436,9 +438,9 @@ mod tests {
                 ..FunctionTotals::default()
             };
             let (seen, now) =
-                (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 });
+                (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Timestamp { time: 200.0, worked: 0.0 });
             let others = Untimed { time: 60.0, windows: 12.0, unwatched };
-            state.known(seen, now, (Costs::default(), 1.0, others)).own.unwrap()
+            state.estimate(seen, now, (Costs::default(), 1.0, others)).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed. Of the rest,
         // windows that have met none leave 3 parts of their number: of 6, of 12, and of none.
@@ -450,8 +452,8 @@ mod tests {
         assert_eq!(own(20.0, 6.0, 20.0), Estimated { value: 100.0, error: 30.0 });
     }
 
-    const fn at(worked: f64) -> Moment {
-        Moment { time: worked, worked }
+    const fn at(worked: f64) -> Timestamp {
+        Timestamp { time: worked, worked }
     }
 
     /// Windows of ten in each hundred, in all of which the function has this rate.

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub use budget::{Budget, UnusableBudget};
-use controller::{Core, Daemon, ProfilerOptions, Running};
+use controller::{Controller, Daemon, ProfilerOptions, ProfilerState};
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
 #[cfg(feature = "perf")]
@@ -180,11 +180,11 @@ pub struct Profiler {
     options: ProfilerOptions,
     // Dropped before the state that it uses.
     daemon: Mutex<Option<Daemon>>,
-    core: Arc<Core>,
+    state: Arc<ProfilerState>,
     /// The CPU time when attaching began.
     used_before: OnceLock<Used>,
     /// The additional time of a consumer at either hit of a timed call, in nanoseconds.
-    besides: OnceLock<f64>,
+    extra_hit_ns: OnceLock<f64>,
 }
 
 impl Default for Profiler {
@@ -208,19 +208,19 @@ impl Profiler {
 
     fn with(time: TimeSource) -> Self {
         let options = ProfilerOptions {
-            epoch: Duration::from_millis(10),
+            min_interval: Duration::from_millis(10),
             budget: Budget::percent(1.0),
             is_stepped: false,
         };
-        let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
-        Self { options, daemon, core, used_before: OnceLock::new(), besides: OnceLock::new() }
+        let (daemon, state) = (Mutex::new(None), Arc::new(ProfilerState::new(time)));
+        Self { options, daemon, state, used_before: OnceLock::new(), extra_hit_ns: OnceLock::new() }
     }
 
     /// Sets the mean time between windows; it is longer if the budget does not pay for that. At
     /// least 3 ms, which is about eight times the length of a window with its preparation.
     #[must_use]
     pub fn epoch(mut self, epoch: Duration) -> Self {
-        self.options.epoch = epoch.max(Duration::from_millis(3));
+        self.options.min_interval = epoch.max(Duration::from_millis(3));
         self
     }
 
@@ -243,18 +243,18 @@ impl Profiler {
     /// Reads the samples, switches sites that are due, on this thread, and returns the time until
     /// the next poll. By default, the daemon does this. Do not call this on a hit.
     pub fn poll(&self) -> Duration {
-        self.core.poll(false)
+        self.state.poll(false)
     }
 
     /// Returns everything known so far, including calls that have not ended. Do not call this on a
     /// hit.
     pub fn profile(&self) -> Profile {
-        Profile::new(&self.core, self.options.budget, None)
+        Profile::new(&self.state, self.options.budget, None)
     }
 
     /// Returns the same, of the functions with these probes only.
     pub(crate) fn profile_only(&self, probes: &[ProbeId]) -> Profile {
-        Profile::new(&self.core, self.options.budget, Some(probes))
+        Profile::new(&self.state, self.options.budget, Some(probes))
     }
 }
 
@@ -280,29 +280,29 @@ impl Consumer for Profiler {
         let unusable = || UnusableBudget { option: "budget", budget };
         budget.problem().map_or(Ok(()), |_| Err(Error::Consumer(Box::new(unusable()))))?;
         // A consumer is attached only once.
-        let _ = self.used_before.set(self.core.time.used());
-        let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
+        let _ = self.used_before.set(self.state.time.used());
+        let _ = self.state.sampler.set(Sampler::new(probes, self.state.time)?);
         Ok(())
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        if self.core.has_given_up.load(Ordering::SeqCst) {
+        if self.state.has_panicked.load(Ordering::SeqCst) {
             return Err(Error::Consumer("the profiler's thread has panicked".into()));
         }
-        self.core.sampler.get().map_or(Ok(()), |sampler| sampler.join(probes))
+        self.state.sampler.get().map_or(Ok(()), |sampler| sampler.join(probes))
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.act(probe)));
-        if begins && !self.core.has_given_up.load(Ordering::SeqCst) { Start::Counted } else { Start::Off }
+        let begins = self.state.sampler.get().is_some_and(|sampler| begins(sampler.act(probe)));
+        if begins && !self.state.has_panicked.load(Ordering::SeqCst) { Start::Counted } else { Start::Off }
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         let used = self.used_before.get().copied().unwrap_or_default();
-        let besides = self.besides.get().copied().unwrap_or_default();
-        self.core.begin(Running::new(&self.core, self.options, switch, used, besides)?);
+        let extra_hit_ns = self.extra_hit_ns.get().copied().unwrap_or_default();
+        self.state.begin(Controller::new(&self.state, self.options, switch, used, extra_hit_ns)?);
         if !self.options.is_stepped {
-            let daemon = Daemon::start(&self.core)?;
+            let daemon = Daemon::start(&self.state)?;
             *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);
         }
         Ok(())
@@ -310,7 +310,7 @@ impl Consumer for Profiler {
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
-        if let Some(sampler) = self.core.sampler.get() {
+        if let Some(sampler) = self.state.sampler.get() {
             let _ = sampler.sample(event);
         }
     }
@@ -319,14 +319,14 @@ impl Consumer for Profiler {
     fn quick(&self) -> Option<Quick> {
         // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and of
         // its sampler, and reads the processor's counter.
-        self.core.time.is_counter().then(|| unsafe { quick(self) })
+        self.state.time.is_counter().then(|| unsafe { quick(self) })
     }
 }
 
 impl QuickListener for Profiler {
     #[inline(always)]
     fn hit_quickly(&self, event: &Event<'_>) -> bool {
-        self.core.sampler.get().is_some_and(|sampler| sampler.sample_quickly(event))
+        self.state.sampler.get().is_some_and(|sampler| sampler.sample_quickly(event))
     }
 }
 
@@ -336,24 +336,24 @@ impl QuickListener for Profiler {
 impl Profiler {
     /// Sets the consumer's additional time at each of the two hits of a timed call, in nanoseconds.
     /// Called once, before attaching.
-    pub(super) fn takes_besides(&self, nanoseconds: f64) {
-        let _ = self.besides.set(nanoseconds);
+    pub(super) fn set_extra_hit_time(&self, nanoseconds: f64) {
+        let _ = self.extra_hit_ns.set(nanoseconds);
     }
 
     /// Handles a hit. Returns whether it is one of a timed call.
     #[inline]
     pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
-        self.core.sampler.get()?.sample(event)
+        self.state.sampler.get()?.sample(event)
     }
 
     /// Returns the number of functions that there is room for.
     pub(super) fn room(&self) -> usize {
-        self.core.sampler.get().map_or(0, Sampler::room)
+        self.state.sampler.get().map_or(0, Sampler::room)
     }
 
     /// Returns the functions, indexed by the numbers of [`Timed`].
     pub(super) fn functions(&self) -> &[Function] {
-        self.core.sampler.get().map_or(&[], Sampler::functions)
+        self.state.sampler.get().map_or(&[], Sampler::functions)
     }
 }
 

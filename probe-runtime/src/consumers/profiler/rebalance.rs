@@ -1,16 +1,16 @@
-//! Surveys: all functions are read, and their modes chosen anew ([`plan`](super::rebalance)).
+//! Rebalances: all functions are read, and their modes chosen anew ([`plan`](super::rebalance)).
 //!
-//! Surveys begin after 0.3 ms, and are made as often as a part of the budget pays for, but less and
-//! less often. None is made during a window.
+//! Rebalances begin after 0.3 ms, and are made as often as a part of the budget pays for, but less
+//! and less often. None is made during a window.
 //!
-//! Functions that have become hot since the last survey may cost many times as much as it, since
+//! Functions that have become hot since the last rebalance may cost many times as much as it, since
 //! each of their calls is counted. Then the next one comes sooner. If surprises come at random,
-//! they cost the time between surveys, squared, times something; the sum of that and of the surveys
-//! themselves is smallest where both are equal. So the time between is multiplied by the root of
-//! the ratio of the two, and at most doubled where nothing has surprised.
+//! they cost the time between rebalances, squared, times something; the sum of that and of the
+//! rebalances themselves is smallest where both are equal. So the time between is multiplied by the
+//! root of the ratio of the two, and at most doubled where nothing has surprised.
 //!
-//! Between surveys, the samples of the processor's clock tell which functions run now. A *glance*
-//! reads these few, and leads to a survey if their calls have become dear.
+//! Between rebalances, the samples of the processor's clock tell which functions run now. A *hot
+//! check* reads these few, and leads to a rebalance if their calls have become dear.
 //!
 //! Decides which functions are timed at each call, counted at each call, or counted in windows.
 //! Pure.
@@ -27,92 +27,92 @@
 //! A function that would be measured more than now needs twice the room, so that it does not switch
 //! back and forth.
 
-use super::controller::Running;
+use super::controller::Controller;
 use super::estimate::Untimed;
-use super::function_state::{FunctionState, Moment};
+use super::function_state::{FunctionState, Timestamp};
 use super::sampler::Sampler;
-use super::windows::Listed;
+use super::windows::WindowFunctions;
 use crate::engine::sites::Visibility;
 
-/// The time before the first survey, and the minimum time between two, in nanoseconds.
+/// The time before the first rebalance, and the minimum time between two, in nanoseconds.
 const MIN_REBALANCE_NS: f64 = 300e3;
-/// The minimum time between two surveys, as a part of all time so far, and its limit in
-/// nanoseconds. So a function that has become hot since the last survey has had only that part of
-/// the time to cost anything.
+/// The minimum time between two rebalances, as a part of all time so far, and its limit in
+/// nanoseconds. So a function that has become hot since the last rebalance has had only that part
+/// of the time to cost anything.
 const MIN_REBALANCE_SHARE: f64 = 0.05;
 const SETTLED_REBALANCE_NS: f64 = 100e6;
-/// The part of the income for surveys. It is larger at first, by the ratio of these nanoseconds to
-/// all time so far: a hot function costs more than surveys do.
+/// The part of the income for rebalances. It is larger at first, by the ratio of these nanoseconds
+/// to all time so far: a hot function costs more than rebalances do.
 const REBALANCE_SHARE: f64 = 0.1;
 const EARLY_NS: f64 = 20e6;
 /// The cost of waking up and going to sleep, which takes some 13 to 28 µs on a virtual machine, in
 /// nanoseconds.
 const WAKEUP_COST_NS: f64 = 20e3;
-/// The maximum time between two surveys: a multiple of all time so far, and in nanoseconds.
+/// The maximum time between two rebalances: a multiple of all time so far, and in nanoseconds.
 const MAX_REBALANCE_FACTOR: f64 = 2.0;
 const MAX_REBALANCE_NS: f64 = 4e9;
-/// The time between surveys from which on there is time for more than surveys.
+/// The time between rebalances from which on there is time for more than rebalances.
 const MIN_CHECK_NS: f64 = 10e6;
 /// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
-/// next survey they may be so many that timing them takes as long as they do.
+/// next rebalance they may be so many that timing them takes as long as they do.
 const SHORT_CALL_NS: f64 = 2e3;
 /// The number of samples of the processor's clock from which on windows always have a function.
 const HOT_SAMPLES: u32 = 3;
-/// The part of the income for glances, which cost as much as waking up; and the part that the
-/// functions of a glance may have cost since the last survey.
+/// The part of the income for hot checks, which cost as much as waking up; and the part that the
+/// functions of a hot check may have cost since the last rebalance.
 const CHECK_SHARE: f64 = 0.05;
 const EXPECTED_HIT_SHARE: f64 = 0.5;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCH_FUNCTION_NS: f64 = 400.0;
 
 #[derive(Clone, Debug)]
-pub(super) struct Surveys {
-    pub(super) last: Moment,
+pub(super) struct RebalanceSchedule {
+    pub(super) last: Timestamp,
     /// How long calls may have gone untimed by then, and how much of it windows did not look at.
     pub(super) untimed: f64,
     pub(super) unwatched: f64,
     /// The time of all hits by then.
     pub(super) hits: f64,
-    /// The cost of the last survey, in units of the budget.
+    /// The cost of the last rebalance, in units of the budget.
     cost: f64,
-    next_glance: f64,
-    between: f64,
-    /// The longest time until the next survey, since the last surprise.
-    soon: f64,
+    next_check: f64,
+    interval: f64,
+    /// The longest time until the next rebalance, since the last surprise.
+    max_interval: f64,
 }
 
-impl Surveys {
+impl RebalanceSchedule {
     /// Begins soon.
     pub(super) fn new() -> Self {
         Self {
-            last: Moment::default(),
+            last: Timestamp::default(),
             untimed: 0.0,
             unwatched: 0.0,
             hits: 0.0,
             cost: 0.0,
-            next_glance: 0.0,
-            between: MIN_REBALANCE_NS,
-            soon: f64::INFINITY,
+            next_check: 0.0,
+            interval: MIN_REBALANCE_NS,
+            max_interval: f64::INFINITY,
         }
     }
 
-    /// Returns the latest time of the next survey.
+    /// Returns the latest time of the next rebalance.
     pub(super) fn next(&self) -> f64 {
-        self.last.time + self.between
+        self.last.time + self.interval
     }
 
-    /// Returns the time of the next survey or glance.
-    pub(super) fn next_look(&self) -> f64 {
-        if self.between >= MIN_CHECK_NS { self.next().min(self.next_glance) } else { self.next() }
+    /// Returns the time of the next rebalance or hot check.
+    pub(super) fn next_due(&self) -> f64 {
+        if self.interval >= MIN_CHECK_NS { self.next().min(self.next_check) } else { self.next() }
     }
 
-    /// Returns whether the last survey was at least [`SETTLED_REBALANCE_NS`] ago.
+    /// Returns whether the last rebalance was at least [`SETTLED_REBALANCE_NS`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
         now - self.last.time >= SETTLED_REBALANCE_NS
     }
 
-    /// Plans the next survey. `cost` is that of the last one, `hits` that of all calls in the time
-    /// before it, and `income` that of a nanosecond.
+    /// Plans the next rebalance. `cost` is that of the last one, `hits` that of all calls in the
+    /// time before it, and `income` that of a nanosecond.
     fn plan(&mut self, elapsed: f64, [cost, hits]: [f64; 2], income: f64) {
         self.cost = cost;
         let now = self.last.time;
@@ -120,33 +120,34 @@ impl Surveys {
         let paid = cost / (share * income).max(f64::MIN_POSITIVE);
         let least = (MIN_REBALANCE_SHARE * now).clamp(MIN_REBALANCE_NS, SETTLED_REBALANCE_NS);
         let surprise = hits - income * elapsed;
-        self.soon = if surprise > cost {
+        self.max_interval = if surprise > cost {
             (elapsed * (cost / surprise).sqrt()).max(MIN_REBALANCE_NS)
         } else {
-            2.0 * self.soon
+            2.0 * self.max_interval
         };
         // The price of a hit is known better after a while, too.
-        self.between = least.max(paid.min(MAX_REBALANCE_FACTOR * now)).min(MAX_REBALANCE_NS).min(self.soon);
+        self.interval =
+            least.max(paid.min(MAX_REBALANCE_FACTOR * now)).min(MAX_REBALANCE_NS).min(self.max_interval);
     }
 }
 
-impl Running {
+impl Controller {
     /// Reads all functions, and chooses their modes anew.
-    pub(super) fn survey(&mut self, sampler: &Sampler) {
-        self.book(sampler);
+    pub(super) fn rebalance(&mut self, sampler: &Sampler) {
+        self.account(sampler);
         let own_before = self.cost.own;
-        let joined = self.admit(sampler);
-        let (at, last) = (self.moment(), self.surveys.last);
+        let joined = self.promote(sampler);
+        let (at, last) = (self.timestamp(), self.schedule.last);
         let elapsed = at.time - last.time;
         let mut lately = Vec::with_capacity(self.states.len());
         let mut has_untimed = false;
-        // Windows have looked at no function that has joined since the last survey.
+        // Windows have looked at no function that has joined since the last rebalance.
         let mut has_unwatched = !joined.is_empty();
         let all: Vec<_> = (0..self.states.len()).collect();
-        self.read_and_book(sampler, &all, |_, state, seen| {
+        self.read_and_account(sampler, &all, |_, state, seen| {
             has_untimed |= state.has_untimed(&seen);
             has_unwatched |= state.is_joining && state.has_untimed(&seen);
-            let before = std::mem::replace(&mut state.surveyed, seen.calls);
+            let before = std::mem::replace(&mut state.rebalanced_calls, seen.calls);
             state.is_known = before != 0.0;
             state.read(seen, at);
             // For `Sampled` functions, windows give the rate.
@@ -160,16 +161,16 @@ impl Running {
                 lately.push(calls);
             }
         });
-        self.surveys.untimed += if has_untimed || has_unwatched { elapsed } else { 0.0 };
-        self.surveys.unwatched += if has_unwatched { elapsed } else { 0.0 };
+        self.schedule.untimed += if has_untimed || has_unwatched { elapsed } else { 0.0 };
+        self.schedule.unwatched += if has_unwatched { elapsed } else { 0.0 };
         self.loads.add(last.time, at.time, self.income * elapsed, lately.into_iter());
-        self.surveys.last = at;
+        self.schedule.last = at;
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());
         let is_dear = timed > price(costs.counted);
         let now = |(number, it): (usize, &FunctionState)| {
-            let price = price(costs.counted(it.is_in_place, self.loads.between(number)));
-            Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT_CALL_NS, is_dear) }
+            let price = price(costs.counted(it.is_in_place, self.loads.others_between(number)));
+            ModeInput { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT_CALL_NS, is_dear) }
         };
         let now: Vec<_> = self.states.iter().enumerate().map(now).collect();
         let arming = timed + self.bucket.price(SWITCH_FUNCTION_NS, 0.0);
@@ -182,23 +183,23 @@ impl Running {
         let is_new = |it: &usize| self.states[*it].mode != chosen[*it];
         let changed: Vec<_> = (0..self.states.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
-        self.list();
-        self.book(sampler);
+        self.list_window_functions();
+        self.account(sampler);
         let price = |time| self.bucket.price(time, 0.0);
         let costs =
-            [self.cost.own - own_before + WAKEUP_COST_NS, self.cost.hits - self.surveys.hits].map(price);
-        self.surveys.plan(elapsed, costs, self.income);
-        self.surveys.hits = self.cost.hits;
+            [self.cost.own - own_before + WAKEUP_COST_NS, self.cost.hits - self.schedule.hits].map(price);
+        self.schedule.plan(elapsed, costs, self.income);
+        self.schedule.hits = self.cost.hits;
         // Last, since sampling begins with a call that the kernel takes 15 ms for.
-        if self.surveys.between >= MIN_CHECK_NS {
+        if self.schedule.interval >= MIN_CHECK_NS {
             self.read_shares(sampler);
         }
     }
 
-    /// Looks at the functions that ran lately, and makes a survey if their calls since the last one
-    /// have cost more than was to be expected, by more than a survey.
-    pub(super) fn glance(&mut self, sampler: &Sampler) {
-        self.surveys.next_glance = self.now()
+    /// Looks at the functions that ran lately, and makes a rebalance if their calls since the last
+    /// one have cost more than was to be expected, by more than a rebalance.
+    pub(super) fn check_hot(&mut self, sampler: &Sampler) {
+        self.schedule.next_check = self.now()
             + match self.bucket.price(WAKEUP_COST_NS, 0.0) {
                 // A budget of calls.
                 0.0 => SETTLED_REBALANCE_NS,
@@ -206,11 +207,11 @@ impl Running {
             };
         self.read_shares(sampler);
         let Some(shares) = self.shares.as_mut().filter(|it| it.is_sampling()) else {
-            self.surveys.next_glance = f64::INFINITY;
+            self.schedule.next_check = f64::INFINITY;
             return;
         };
-        let mut lately = shares.take_lately();
-        // One that has joined is known from the next survey on.
+        let mut lately = shares.take_recent();
+        // One that has joined is known from the next rebalance on.
         lately.retain(|it| self.states.get(*it).is_some_and(|it| it.mode != MeasureMode::Sampled));
         let costs = self.costs();
         let (mut calls, mut time) = (0.0, 0.0);
@@ -218,14 +219,14 @@ impl Running {
             let state = &self.states[*function];
             let each = match state.mode {
                 MeasureMode::Timed => 2.0 * costs.hit(),
-                _ => costs.counted(state.is_in_place, self.loads.between(*function)),
+                _ => costs.counted(state.is_in_place, self.loads.others_between(*function)),
             };
-            calls += seen.calls - state.surveyed;
-            time += (seen.calls - state.surveyed) * each;
+            calls += seen.calls - state.rebalanced_calls;
+            time += (seen.calls - state.rebalanced_calls) * each;
         }
-        let expected = EXPECTED_HIT_SHARE * self.income * (self.now() - self.surveys.last.time);
-        if self.bucket.price(time, calls) > expected + self.surveys.cost {
-            self.survey(sampler);
+        let expected = EXPECTED_HIT_SHARE * self.income * (self.now() - self.schedule.last.time);
+        if self.bucket.price(time, calls) > expected + self.schedule.cost {
+            self.rebalance(sampler);
         }
     }
 
@@ -237,7 +238,7 @@ impl Running {
         if let Some(shares) = &mut self.shares {
             let took = shares.read(sampler, budget);
             self.cost.own += took;
-            self.bucket.book(0.0, self.bucket.price(took, 0.0));
+            self.bucket.account(0.0, self.bucket.price(took, 0.0));
         }
     }
 
@@ -269,7 +270,7 @@ impl Running {
             &on,
             if delivered.is_empty() { Visibility::Eventual } else { Visibility::Synchronous },
         );
-        let Surveys { untimed: time, unwatched, .. } = self.surveys;
+        let RebalanceSchedule { untimed: time, unwatched, .. } = self.schedule;
         let others = Untimed { time, unwatched, windows: self.windows.timed };
         // Everything seen until now was seen in the earlier mode.
         let (now, readings) = self.read_at(sampler, changed);
@@ -286,7 +287,7 @@ impl Running {
     }
 
     /// Lists the functions that windows sample, so that windows need not look at all functions.
-    fn list(&mut self) {
+    fn list_window_functions(&mut self) {
         let (states, loads) = (&self.states, &self.loads);
         let is_for = |it: &usize| match states[*it].mode {
             _ if states[*it].is_joining => false,
@@ -301,7 +302,7 @@ impl Running {
         crate::engine::order::sort_by(&mut functions, |a, b| share(b).cmp(&share(a)));
         let hot = functions.len();
         functions.extend(others);
-        self.in_windows = Listed::new(functions, hot, |it| self.sites[it]);
+        self.window_functions = WindowFunctions::new(functions, hot, |it| self.sites[it]);
     }
 }
 
@@ -333,7 +334,7 @@ const CACHED_FUNCTIONS: f64 = 256.0;
 
 /// How a function is measured now.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(super) struct Now {
+pub(super) struct ModeInput {
     pub(super) mode: MeasureMode,
     /// The cost of counting a call, in units of the budget.
     pub(super) price: f64,
@@ -348,11 +349,11 @@ pub(super) struct Loads {
     /// The functions, those called least first. Those not called are last.
     order: Vec<u32>,
     /// How many other functions are called between two calls of a function.
-    between: Vec<f32>,
+    others_between: Vec<f32>,
     /// The income while they were called.
     income: f64,
     /// How much the functions evict each other from the nearest cache: from 0 to 1.
-    pub(super) crowd: f64,
+    pub(super) cache_pressure: f64,
 }
 
 impl Loads {
@@ -365,7 +366,7 @@ impl Loads {
     /// Makes room for so many functions. Those added last have not been called.
     pub(super) fn extend(&mut self, functions: usize) {
         self.calls.resize(functions, 0.0);
-        self.between.resize(functions, 0.0);
+        self.others_between.resize(functions, 0.0);
         let more = u32::try_from(functions).unwrap_or(u32::MAX);
         self.order.extend(u32::try_from(self.order.len()).unwrap_or(more)..more);
     }
@@ -385,7 +386,7 @@ impl Loads {
         let sum: f64 = called().sum();
         let entropy =
             if sum > 0.0 { sum.ln() - called().map(|it| it * it.ln()).sum::<f64>() / sum } else { 0.0 };
-        self.crowd = (entropy.exp() / CACHED_FUNCTIONS).min(1.0);
+        self.cache_pressure = (entropy.exp() / CACHED_FUNCTIONS).min(1.0);
         // Functions that are not called cost nothing, and are last.
         let key = |it: &u32| match self.calls[*it as usize] {
             0.0 => f64::INFINITY,
@@ -399,14 +400,14 @@ impl Loads {
             let calls = self.calls[*function as usize];
             #[expect(clippy::cast_possible_truncation, reason = "a rough number")]
             let between = (below / calls + (called - 1 - rank) as f64) as f32;
-            self.between[*function as usize] = between;
+            self.others_between[*function as usize] = between;
             below += calls;
         }
     }
 
     /// Returns how many other functions are called between two calls of a function.
-    pub(super) fn between(&self, function: usize) -> f64 {
-        self.between[function].into()
+    pub(super) fn others_between(&self, function: usize) -> f64 {
+        self.others_between[function].into()
     }
 
     /// Returns whether a function was called recently.
@@ -416,26 +417,26 @@ impl Loads {
 
     /// Chooses the mode of each function. `timed` is the price of a timed call; at most `more`
     /// functions are newly timed.
-    pub(super) fn choose(&self, now: &[Now], timed: f64, more: usize) -> Vec<MeasureMode> {
+    pub(super) fn choose(&self, now: &[ModeInput], timed: f64, more: usize) -> Vec<MeasureMode> {
         let mut chosen: Vec<_> = now.iter().map(|it| it.mode).collect();
         if self.income <= 0.0 {
             return chosen;
         }
         let (mut of_timed, mut of_counted, mut left) = (0.0, 0.0, more);
         for function in self.order.iter().map(|it| *it as usize) {
-            let (Now { mode, price, may_be_timed }, calls) = (now[function], self.calls[function]);
-            let wary = |than: MeasureMode| if mode < than { 2.0 } else { 1.0 };
+            let (ModeInput { mode, price, may_be_timed }, calls) = (now[function], self.calls[function]);
+            let hysteresis = |than: MeasureMode| if mode < than { 2.0 } else { 1.0 };
             let as_timed = calls * timed / self.income;
             // A lower estimate of its calls, so that a random burst does not make it count in
             // windows from then on.
             let as_counted = (calls - 2.0 * calls.sqrt()).max(0.0) * price / self.income;
             let may_be_timed = may_be_timed && (mode == MeasureMode::Timed || left > 0);
             chosen[function] =
-                if may_be_timed && of_timed + as_timed * wary(MeasureMode::Timed) <= TIMED_SHARE {
+                if may_be_timed && of_timed + as_timed * hysteresis(MeasureMode::Timed) <= TIMED_SHARE {
                     of_timed += as_timed;
                     left -= usize::from(mode != MeasureMode::Timed);
                     MeasureMode::Timed
-                } else if of_counted + as_counted * wary(MeasureMode::Counted) <= COUNTED_SHARE {
+                } else if of_counted + as_counted * hysteresis(MeasureMode::Counted) <= COUNTED_SHARE {
                     of_counted += as_counted;
                     MeasureMode::Counted
                 } else {
@@ -451,31 +452,31 @@ mod tests {
     use super::MeasureMode::{Counted, Sampled, Timed};
     use super::*;
 
-    /// Returns the times between surveys that cost 0.1 ms each, at 1 % of a processor, if calls
+    /// Returns the times between rebalances that cost 0.1 ms each, at 1 % of a processor, if calls
     /// between two of them cost so many milliseconds.
     fn between(hits: &[f64]) -> Vec<f64> {
-        let mut surveys = Surveys::new();
+        let mut schedule = RebalanceSchedule::new();
         let each = |hits: &f64| {
-            let elapsed = surveys.between;
-            surveys.last.time += elapsed;
-            surveys.plan(elapsed, [100e3, hits * 1e6], 0.01);
-            surveys.between / 1e6
+            let elapsed = schedule.interval;
+            schedule.last.time += elapsed;
+            schedule.plan(elapsed, [100e3, hits * 1e6], 0.01);
+            schedule.interval / 1e6
         };
         hits.iter().map(each).collect()
     }
 
     #[test]
-    fn glances_come_between_surveys_that_are_far_apart() {
-        let mut surveys = Surveys { next_glance: 20e6, ..Surveys::new() };
-        assert!(surveys.next_look() < 20e6, "the next survey comes soon");
-        surveys.between = 300e6;
-        assert!((surveys.next_look() - 20e6).abs() < 1e-6);
-        surveys.next_glance = f64::INFINITY;
-        assert!((surveys.next_look() - 300e6).abs() < 1e-6, "no thread is sampled");
+    fn hot_checks_come_between_rebalances_that_are_far_apart() {
+        let mut schedule = RebalanceSchedule { next_check: 20e6, ..RebalanceSchedule::new() };
+        assert!(schedule.next_due() < 20e6, "the next rebalance comes soon");
+        schedule.interval = 300e6;
+        assert!((schedule.next_due() - 20e6).abs() < 1e-6);
+        schedule.next_check = f64::INFINITY;
+        assert!((schedule.next_due() - 300e6).abs() < 1e-6, "no thread is sampled");
     }
 
     #[test]
-    fn surveys_come_sooner_after_a_surprise() {
+    fn rebalances_come_sooner_after_a_surprise() {
         let calm = between(&[0.0; 20]);
         // Calls that the income pays for are no surprise.
         assert_eq!(between(&[0.001; 20]), calm);
@@ -500,7 +501,8 @@ mod tests {
     }
 
     fn chosen(loads: &Loads, now: &[MeasureMode], may_be_timed: bool, more: usize) -> Vec<MeasureMode> {
-        let now: Vec<_> = now.iter().map(|mode| Now { mode: *mode, price: 1.0, may_be_timed }).collect();
+        let now: Vec<_> =
+            now.iter().map(|mode| ModeInput { mode: *mode, price: 1.0, may_be_timed }).collect();
         loads.choose(&now, 50.0, more)
     }
 
@@ -521,20 +523,20 @@ mod tests {
 
     #[test]
     fn many_functions_in_turns_evict_each_other_from_the_cache() {
-        let crowd = |calls: &[f64]| 256.0 * loads(calls).crowd;
-        assert!((crowd(&[16.0; 64]) - 64.0).abs() < 1e-9);
-        assert!((crowd(&[16.0; 512]) - 256.0).abs() < 1e-9);
-        assert!((crowd(&[1e6, 1.0, 0.0]) - 1.0).abs() < 1e-4);
+        let cache_pressure = |calls: &[f64]| 256.0 * loads(calls).cache_pressure;
+        assert!((cache_pressure(&[16.0; 64]) - 64.0).abs() < 1e-9);
+        assert!((cache_pressure(&[16.0; 512]) - 256.0).abs() < 1e-9);
+        assert!((cache_pressure(&[1e6, 1.0, 0.0]) - 1.0).abs() < 1e-4);
     }
 
     #[test]
     fn rare_functions_have_more_others_in_between() {
         let all = loads(&[4.0, 0.0, 2.0, 400.0, 1.0]);
         for (function, between) in [(0, 1.75), (2, 2.5), (3, 7.0 / 400.0), (4, 3.0)] {
-            assert!((all.between(function) - between).abs() < 1e-6, "{all:?}");
+            assert!((all.others_between(function) - between).abs() < 1e-6, "{all:?}");
         }
         // In turns, all others.
-        assert!((0..9).all(|it| (loads(&[5.0; 9]).between(it) - 8.0).abs() < 1e-6));
+        assert!((0..9).all(|it| (loads(&[5.0; 9]).others_between(it) - 8.0).abs() < 1e-6));
     }
 
     #[test]
@@ -550,10 +552,10 @@ mod tests {
     #[test]
     fn a_single_call_is_forgotten_within_an_hour() {
         let mut loads = loads(&[1.0, 1e6]);
-        for survey in 1..36_000 {
-            let from = f64::from(survey) * 1e8;
+        for rebalance in 1..36_000 {
+            let from = f64::from(rebalance) * 1e8;
             loads.add(from, from + 1e8, 1000.0, [0.0, 1e5].into_iter());
         }
-        assert!(!loads.is_called(0) && loads.crowd < 0.01, "{loads:?}");
+        assert!(!loads.is_called(0) && loads.cache_pressure < 0.01, "{loads:?}");
     }
 }

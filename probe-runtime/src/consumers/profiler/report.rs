@@ -1,5 +1,5 @@
-//! The knowledge of a profiler at one moment, as a report: the profile of each function, and the cost
-//! of profiling.
+//! The knowledge of a profiler at one moment, as a report: the profile of each function, and the
+//! cost of profiling.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::controller::{Core, Cost};
+use super::controller::{Cost, ProfilerState};
 use super::estimate::Estimated;
 use super::function_state::FunctionEstimate;
 use super::thread_state::FunctionTotals;
@@ -42,7 +42,7 @@ pub struct Profile {
     left_out: Vec<LeftOut>,
     lost: u64,
     refused: usize,
-    has_given_up: bool,
+    has_panicked: bool,
     cost: ProfileCost,
     /// Samples of the processor's clock, and those in code of no function in the table; and whether
     /// some threads' time was not sampled.
@@ -53,50 +53,57 @@ pub struct Profile {
 
 impl Profile {
     /// Reads the functions with `only` these probes, or all.
-    pub(super) fn new(core: &Core, budget: Budget, only: Option<&[ProbeId]>) -> Self {
-        let scale = core.time.nanoseconds_per_tick(false);
-        core.with(|sampler, running| {
-            // The scale at the beginning was accurate to a thousandth.
-            let scale = scale / running.scale;
-            let elapsed = core.now_for(running) * scale;
-            running.take_in(sampler);
-            if core.is_here() {
-                running.read_shares(sampler);
-            }
-            let (of, len) = (sampler.functions(), running.states.len());
-            let chosen = match only {
-                Some(probes) => sampler.functions_with(probes).into_iter().filter(|it| *it < len).collect(),
-                None => (0..len).collect::<Vec<_>>(),
-            };
-            let mut functions = Vec::with_capacity(chosen.len());
-            core.known(sampler, running, &chosen, |function, known, seen| {
-                functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
-            });
-            if let Some(shares) = &running.shares {
-                functions.iter_mut().zip(&chosen).for_each(|(it, number)| it.share = shares.of(*number));
-            }
-            // Functions of the same weight are in the order of their paths, late ones, too.
-            let by_path = |a: &FunctionProfile, b: &FunctionProfile| a.path().cmp(b.path());
-            crate::engine::order::sort_by(&mut functions, |a, b| {
-                let by_weight = b.weights().into_iter().zip(a.weights()).map(|(b, a)| b.total_cmp(&a));
-                by_weight.fold(Ordering::Equal, Ordering::then).then_with(|| by_path(a, b))
-            });
-            Self {
-                functions,
-                left_out: sampler.left_out(),
-                lost: sampler.memory.lost(),
-                refused: running.refused,
-                has_given_up: core.has_given_up.load(Relaxed),
-                cost: ProfileCost::new(&running.cost, running.used_until(core.time.used()), elapsed),
-                samples: running
-                    .shares
-                    .as_ref()
-                    .map_or_else(Default::default, |it| (it.samples(), it.is_partial())),
-                budget: Some(budget),
-                period: sampler.made.period(),
-            }
-        })
-        .unwrap_or_default()
+    pub(super) fn new(state: &ProfilerState, budget: Budget, only: Option<&[ProbeId]>) -> Self {
+        let scale = state.time.nanoseconds_per_tick(false);
+        state
+            .with(|sampler, controller| {
+                // The scale at the beginning was accurate to a thousandth.
+                let scale = scale / controller.scale;
+                let elapsed = state.now_for(controller) * scale;
+                controller.add_functions(sampler);
+                if state.is_own_process() {
+                    controller.read_shares(sampler);
+                }
+                let (of, len) = (sampler.functions(), controller.states.len());
+                let chosen = match only {
+                    Some(probes) => {
+                        sampler.functions_with(probes).into_iter().filter(|it| *it < len).collect()
+                    }
+                    None => (0..len).collect::<Vec<_>>(),
+                };
+                let mut functions = Vec::with_capacity(chosen.len());
+                state.estimates(sampler, controller, &chosen, |function, known, seen| {
+                    functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
+                });
+                if let Some(shares) = &controller.shares {
+                    functions.iter_mut().zip(&chosen).for_each(|(it, number)| it.share = shares.of(*number));
+                }
+                // Functions of the same weight are in the order of their paths, late ones, too.
+                let by_path = |a: &FunctionProfile, b: &FunctionProfile| a.path().cmp(b.path());
+                crate::engine::order::sort_by(&mut functions, |a, b| {
+                    let by_weight = b.weights().into_iter().zip(a.weights()).map(|(b, a)| b.total_cmp(&a));
+                    by_weight.fold(Ordering::Equal, Ordering::then).then_with(|| by_path(a, b))
+                });
+                Self {
+                    functions,
+                    left_out: sampler.left_out(),
+                    lost: sampler.memory.lost(),
+                    refused: controller.refused,
+                    has_panicked: state.has_panicked.load(Relaxed),
+                    cost: ProfileCost::new(
+                        &controller.cost,
+                        controller.used_until(state.time.used()),
+                        elapsed,
+                    ),
+                    samples: controller
+                        .shares
+                        .as_ref()
+                        .map_or_else(Default::default, |it| (it.samples(), it.is_partial())),
+                    budget: Some(budget),
+                    period: sampler.made.period(),
+                }
+            })
+            .unwrap_or_default()
     }
 
     /// Returns the number of sites that could not be switched when the profiler last switched any,
@@ -235,7 +242,7 @@ impl fmt::Display for Profile {
         if self.refused != 0 {
             write!(f, "\n{} sites could not be switched", self.refused)?;
         }
-        if self.has_given_up {
+        if self.has_panicked {
             write!(f, "\nits thread has panicked: this is what was known by then, all is latent since")?;
         }
         missing(self.lost, &self.left_out, f)
@@ -353,7 +360,7 @@ impl FunctionProfile {
             let mean = of_poll.times(scale * polls.value / calls.value);
             // Each of the two numbers of calls may be off.
             let doubt = if function.is_future() { calls.error / calls.value } else { 0.0 };
-            mean.or_more(mean.value * doubt)
+            mean.widened_by(mean.value * doubt)
         });
         let [own, total] = [known.own, known.total].map(|it| it.map(|it| it.times(scale)));
         let rate = |calls: f64| if elapsed > 0.0 { calls * 1e9 / elapsed } else { 0.0 };

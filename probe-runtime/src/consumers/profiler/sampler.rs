@@ -15,7 +15,8 @@
 //! exits stay active for as long again, so that the call can end. All data belongs to the thread.
 //!
 //! Functions of probes that [join](crate::Consumer::join) are added at the end, without a lock that
-//! polls hold. The next poll or report [takes them in](super::controller::Running::take_in).
+//! polls hold. The next poll or report [takes them
+//! in](super::controller::Controller::add_functions).
 //!
 //! Handles the hits of the profiler: counts calls, and times them as the [sampler](Sampler)'s modes
 //! and its window say.
@@ -118,7 +119,7 @@ impl Sampler {
     }
 
     /// Creates a sampler of a single function, with the entry as probe 0 and the exit as probe 1.
-    pub(super) fn rehearsed(time: TimeSource) -> Result<Self, Error> {
+    pub(super) fn for_rehearsal(time: TimeSource) -> Result<Self, Error> {
         let sampler = Self::of(AttachedFunctions::rehearsed(), time)?;
         sampler.add(&[]);
         Ok(sampler)
@@ -230,10 +231,10 @@ impl Sampler {
         }
     }
 
-    /// Opens a window: it begins in `soon` ticks and takes `length` ticks. Each of its calls stands
-    /// for `weight` calls.
-    pub(super) fn open(&self, soon: u64, length: u64, weight: u64) {
-        let begin = self.time.now().saturating_add(soon);
+    /// Opens a window: it begins in `delay` ticks and takes `length` ticks. Each of its calls
+    /// stands for `weight` calls.
+    pub(super) fn open(&self, delay: u64, length: u64, weight: u64) {
+        let begin = self.time.now().saturating_add(delay);
         self.window.weight.store(weight, Relaxed);
         self.window.begin.store(begin, Relaxed);
         self.window.number.fetch_add(2, Relaxed);
@@ -286,13 +287,13 @@ impl Sampler {
             return None;
         }
         let local = self.memory.of(event)?;
-        let mut call = self.call(event, act)?;
+        let mut call = self.sampled_call(event, act)?;
         if !act.is_among(&[CallEffect::Begin, CallEffect::End])
             && let Some(future) = event.future()
         {
             call.place.kind = CallKind::Poll(future as u64);
         }
-        local.head().belongs_to(local.thread());
+        local.head().claim(local.thread());
         self.sample_on::<false>(local, act, call, self.time)
     }
 
@@ -304,7 +305,7 @@ impl Sampler {
         if !act.is_among(&[CallEffect::Begin, CallEffect::End]) {
             return !is_of_call(act);
         }
-        let (Some(local), Some(call)) = (self.memory.known(event), self.call(event, act)) else {
+        let (Some(local), Some(call)) = (self.memory.known(event), self.sampled_call(event, act)) else {
             return false;
         };
         let is_plain = local.head().is_plain(call.place, call.key, local.thread(), begins(act));
@@ -316,7 +317,7 @@ impl Sampler {
 
     /// Returns what a hit tells of its call.
     #[inline(always)]
-    fn call(&self, event: &Event<'_>, act: PackedAction) -> Option<SampledCall> {
+    fn sampled_call(&self, event: &Event<'_>, act: PackedAction) -> Option<SampledCall> {
         let function = act.function() as usize;
         let mode = self.modes.get(function)?.load(Acquire);
         let (key, place) = (self.key(mode, event.generation()), calls::place(event, act.function()));
@@ -336,11 +337,12 @@ impl Sampler {
         let SampledCall { function, key, place, .. } = call;
         let (head, part) = (local.head(), local.parts().get(function)?);
         add_single_writer(&head.hits, 1);
-        let is_new = part.belongs_to(key, local.thread());
-        let call = SampledCall { is_first: is_new && !call.is_always() && self.window.span().1 != 0, ..call };
+        let is_new = part.claim(key, local.thread());
+        let call =
+            SampledCall { is_first: is_new && !call.is_always_timed() && self.window.span().1 != 0, ..call };
         if begins(act) {
             if !PLAIN {
-                head.drop_left(place, key, true);
+                head.drop_abandoned(place, key, true);
             }
             add_single_writer(&part.delivered, 1);
             add_single_writer(&part.resumed, u64::from(act.is(CallEffect::Resume)));
@@ -362,15 +364,15 @@ impl Sampler {
         time: impl Ticks,
     ) -> Option<usize> {
         let is_settled = !call.key.is_multiple_of(2);
-        let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
+        let (begin, deadline) = if call.is_always_timed() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
         let mut is_late = false;
-        if may_begin && head.room().is_none() {
+        if may_begin && head.free_frame().is_none() {
             head.drop_while(|frame| !self.is_current(frame, call));
         }
-        if let Some((slot, frame)) = head.room().filter(|_| may_begin) {
+        if let Some((slot, frame)) = head.free_frame().filter(|_| may_begin) {
             let untimed = part.untimed.load(Relaxed);
-            frame.note(call.place, call.key, head.hits.load(Relaxed), untimed);
+            frame.set(call.place, call.key, head.hits.load(Relaxed), untimed);
             let is_nested = untimed != 0 || head.has(call.place.function, call.key);
             // As late as possible: the work above is not part of the call.
             let now = time.now_in_order();
@@ -410,12 +412,12 @@ impl Sampler {
         };
         if let Some((index, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
             let now = time.now();
-            let slot = if PLAIN { head.take_innermost(index) } else { head.take(index, call.place) };
+            let slot = if PLAIN { head.remove_innermost(index) } else { head.remove(index, call.place) };
             self.end_timed(call, index, frame, now, local, part);
             return Some(slot);
         }
         if !PLAIN {
-            head.drop_left(call.place, call.key, false);
+            head.drop_abandoned(call.place, call.key, false);
         }
         let began_before = if call.is_framed() {
             !part.end_untimed_at(call.place.stack_pointer)
@@ -423,7 +425,7 @@ impl Sampler {
             !part.end_untimed()
         };
         let (begin, deadline) = self.window.span();
-        if call.is_always() {
+        if call.is_always_timed() {
             if began_before && !call.is_framed() {
                 let since = self.since[call.function].load(Relaxed);
                 add_single_writer(&part.spanned, time.now().saturating_sub(since));
@@ -436,7 +438,7 @@ impl Sampler {
             if began_before || now < deadline {
                 // The call began before the window, so the calls that the window timed inside of it
                 // must not count for its caller.
-                head.pending.drop_of(call.era());
+                head.pending.drop_of(call.mode_or_window());
             }
         }
         None
@@ -456,7 +458,7 @@ impl Sampler {
         let elapsed = now.saturating_sub(frame.start.load(Relaxed));
         // Without the call's own exit.
         let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
-        part.end_timed(elapsed, hits, !call.is_always());
+        part.end_timed(elapsed, hits, !call.is_always_timed());
         let (begin, deadline) = self.window.span();
         let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
         let end_whole = |weight: u64| {
@@ -465,8 +467,8 @@ impl Sampler {
             add_single_writer(&part.inside, weight * calls);
         };
         let weight = self.window.weight.load(Relaxed);
-        if call.is_always() {
-            add_below(&head.pending, local.parts());
+        if call.is_always_timed() {
+            attribute_pending(&head.pending, local.parts());
             end_whole(1);
         } else if now < deadline {
             // The longer a call, the less likely it fits a window.
@@ -474,17 +476,17 @@ impl Sampler {
             let left = length.saturating_sub(elapsed).max(length / 8).max(1);
             end_whole(weight.saturating_mul(length) / left);
         }
-        let Some(outer) = head.around(frame, index, |it| self.is_current(it, call)) else { return };
-        if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(TIMED_BIT) == 0 {
+        let Some(outer) = head.caller(frame, index, |it| self.is_current(it, call)) else { return };
+        if call.is_always_timed() || outer.key.load(Relaxed) >> 32 & u64::from(TIMED_BIT) == 0 {
             add_single_writer(&outer.inner, elapsed);
             add_single_writer(&outer.calls, 1);
             return;
         }
         let (pending, owner) = (&head.pending, outer.function());
-        if pending.owner.load(Relaxed) != owner || pending.window.load(Relaxed) != call.era() {
-            add_below(pending, local.parts());
+        if pending.owner.load(Relaxed) != owner || pending.window.load(Relaxed) != call.mode_or_window() {
+            attribute_pending(pending, local.parts());
             pending.owner.store(owner, Relaxed);
-            pending.window.store(call.era(), Relaxed);
+            pending.window.store(call.mode_or_window(), Relaxed);
         }
         add_single_writer(&pending.time, weight * elapsed);
         add_single_writer(&pending.calls, weight);
@@ -494,8 +496,8 @@ impl Sampler {
     /// Returns the key that an entry and an exit must share to be paired.
     #[inline(always)]
     fn key(&self, mode: u32, generation: u32) -> u64 {
-        let era = if mode & TIMED_BIT != 0 { mode } else { self.window.number.load(Relaxed) };
-        u64::from(era) << 32 | u64::from(generation)
+        let mode_or_window = if mode & TIMED_BIT != 0 { mode } else { self.window.number.load(Relaxed) };
+        u64::from(mode_or_window) << 32 | u64::from(generation)
     }
 
     /// Returns whether the exit of a call can still come, as of this hit.
@@ -521,7 +523,7 @@ struct SampledCall {
 
 impl SampledCall {
     #[inline(always)]
-    fn is_always(self) -> bool {
+    fn is_always_timed(self) -> bool {
         self.mode & TIMED_BIT != 0
     }
 
@@ -533,7 +535,7 @@ impl SampledCall {
     }
 
     /// Returns the number of its function's mode, or of the window.
-    fn era(self) -> u64 {
+    fn mode_or_window(self) -> u64 {
         self.key >> 32
     }
 }
@@ -541,11 +543,11 @@ impl SampledCall {
 /// Adds the pending calls to the call that is always timed around them: no other call turned out to
 /// be in between.
 #[inline]
-fn add_below(pending: &UnattributedCalls, parts: &[FunctionSums]) {
+fn attribute_pending(pending: &UnattributedCalls, parts: &[FunctionSums]) {
     let (time, calls, seen) = pending.take();
     if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
-        add_single_writer(&part.below, time);
-        add_single_writer(&part.below_calls, calls);
-        add_single_writer(&part.below_seen, seen);
+        add_single_writer(&part.sampled_inner, time);
+        add_single_writer(&part.sampled_inner_calls, calls);
+        add_single_writer(&part.sampled_inner_seen, seen);
     }
 }

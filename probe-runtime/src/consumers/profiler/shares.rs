@@ -1,6 +1,6 @@
 //! Shares of the CPU time, from a sampled clock: which function's code a thread was executing each
-//! time it had used another period. [`Code`] says whose an address is. Making it takes a while for
-//! each site, once; the cost of samples does not depend on the number of sites.
+//! time it had used another period. [`CodeMap`] says whose an address is. Making it takes a while
+//! for each site, once; the cost of samples does not depend on the number of sites.
 //!
 //! Samples lie at equal distances in a thread's own time, so the error of a share is at most that
 //! of as many samples at random instants.
@@ -45,14 +45,14 @@ pub(super) struct Shares {
     /// Samples of each thread, by its number: another thread may get the kernel's id of one that
     /// has ended. `None` once the kernel has refused one.
     threads: Option<BTreeMap<u64, CpuSamples>>,
-    code: Code,
+    code: CodeMap,
     /// The objects and the number of functions that `code` is of.
     as_of: Option<(Generation, usize)>,
     /// Samples in each function, and in all code.
     seen: Vec<u32>,
     all: u64,
     /// The functions of samples since they were last taken.
-    lately: BTreeSet<usize>,
+    recent: BTreeSet<usize>,
     /// Whether some threads were not sampled.
     is_partial: bool,
     /// The time that a sample takes, in nanoseconds, once it is known.
@@ -112,7 +112,7 @@ impl Shares {
             let all: Vec<_> = (0..functions).collect();
             let probes = [sampler.entries(&all), sampler.exits(&all)].concat();
             let (generation, sites) = Switch::places(&probes);
-            self.code = Code::new(&sites, functions, |site| {
+            self.code = CodeMap::new(&sites, functions, |site| {
                 let act = sampler.act(site.probe);
                 is_of_call(act).then(|| (act.function(), begins(act)))
             });
@@ -122,13 +122,13 @@ impl Shares {
         self.all += addresses.len() as u64;
         for function in addresses.iter().filter_map(|address| self.code.function_at(*address)) {
             self.seen[function as usize] += 1;
-            self.lately.insert(function as usize);
+            self.recent.insert(function as usize);
         }
     }
 
     /// Returns the functions that had samples since the last call.
-    pub(super) fn take_lately(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.lately).into_iter().collect()
+    pub(super) fn take_recent(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.recent).into_iter().collect()
     }
 
     /// Returns whether the kernel permits samples.
@@ -138,7 +138,7 @@ impl Shares {
 
     /// Returns a function's part of the sampled time, from 0 to 1; `None` if nothing was sampled.
     pub(super) fn of(&self, function: usize) -> Option<Estimated> {
-        (self.all != 0).then(|| part(self.seen(function).into(), self.all))
+        (self.all != 0).then(|| wilson_interval(self.seen(function).into(), self.all))
     }
 
     /// Returns the number of samples in a function's code.
@@ -161,13 +161,13 @@ impl Shares {
 /// Returns the part of all that `seen` of `all` samples tell, and its error: half the longer side
 /// of the interval of 95 in 100 (Wilson, *Journal of the American Statistical Association* 22,
 /// 1927).
-fn part(seen: u64, all: u64) -> Estimated {
+fn wilson_interval(seen: u64, all: u64) -> Estimated {
     const STANDARD_ERRORS: f64 = 1.96;
     let (all, value) = (all as f64, seen as f64 / all as f64);
     let square = STANDARD_ERRORS * STANDARD_ERRORS / all;
-    let middle = (value + square / 2.0) / (1.0 + square);
+    let median = (value + square / 2.0) / (1.0 + square);
     let half = STANDARD_ERRORS / (1.0 + square) * (value * (1.0 - value) / all + square / (4.0 * all)).sqrt();
-    Estimated { value, error: (middle + half - value).max(value - (middle - half)) }
+    Estimated { value, error: (median + half - value).max(value - (median - half)) }
 }
 
 /// The farthest from the beginning of a machine function that its own entry is. Saving registers,
@@ -176,7 +176,7 @@ const MAX_ENTRY_OFFSET_BYTES: usize = 256;
 
 /// The code of all functions, by address.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Code {
+pub(super) struct CodeMap {
     /// Ranges of code and their functions, by their beginnings. Those of a machine function follow
     /// each other, the whole one first.
     ranges: Vec<(Range<usize>, u32)>,
@@ -184,7 +184,7 @@ pub(super) struct Code {
     machine: Vec<(Range<usize>, usize)>,
 }
 
-impl Code {
+impl CodeMap {
     /// Reads sites, by address. `part` returns the function of a site, and whether a call or a poll
     /// begins there; `None` if neither begins or ends there.
     pub(super) fn new(
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn the_error_of_a_share_is_that_of_its_samples() {
         let is_about = |seen, all, value: f64, error: f64| {
-            let part = part(seen, all);
+            let part = wilson_interval(seen, all);
             assert!((part.value - value).abs() < 1e-3 && (part.error - error).abs() < 1e-3, "{part:?}");
         };
         is_about(0, 100, 0.0, 0.037);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     /// Probe `2 n` is the entry of function `n`, and `2 n + 1` its exit.
-    fn code(sites: &[(usize, usize, Range<usize>)]) -> Code {
+    fn code(sites: &[(usize, usize, Range<usize>)]) -> CodeMap {
         let place = |(addr, probe, around): &(usize, usize, Range<usize>)| SitePlace {
             addr: *addr,
             probe: ProbeId::new(*probe),
@@ -265,10 +265,10 @@ mod tests {
             let probe = site.probe.index();
             Some((u32::try_from(probe / 2).unwrap(), probe.is_multiple_of(2)))
         };
-        Code::new(&sites, 4, part)
+        CodeMap::new(&sites, 4, part)
     }
 
-    fn at<const N: usize>(code: &Code, addrs: [usize; N]) -> [Option<u32>; N] {
+    fn at<const N: usize>(code: &CodeMap, addrs: [usize; N]) -> [Option<u32>; N] {
         addrs.map(|addr| code.function_at(addr))
     }
 
@@ -302,6 +302,6 @@ mod tests {
         let code = code(&[(900, 2, 100..2000), (950, 3, 100..2000), (2500, 2, 2000..3000)]);
         assert_eq!(at(&code, [100, 899, 900, 949, 950]), [None, None, Some(1), Some(1), None]);
         assert_eq!(at(&code, [2000, 2500, 2501]), [None; 3]);
-        assert_eq!(at(&Code::default(), [7]), [None]);
+        assert_eq!(at(&CodeMap::default(), [7]), [None]);
     }
 }

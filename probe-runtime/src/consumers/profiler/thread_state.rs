@@ -1,10 +1,10 @@
 //! The state of one thread: the calls that it is timing, and its sums of each function. Only the
 //! thread writes them. Other threads may read the sums.
 //!
-//! The calls are a stack, the innermost last. Life cycle: zeroed at the thread's first hit; a call is pushed at its entry and taken out at its
-//! exit, as [the rule of pairing](pairing) says. A call is *current* while its function's mode or
-//! its window lasts; otherwise it has lost its exit, and is dropped by the next hit that finds it.
-//! Cost: 5 KiB for each thread.
+//! The calls are a stack, the innermost last. Life cycle: zeroed at the thread's first hit; a call
+//! is pushed at its entry and taken out at its exit, as [the rule of pairing](pairing) says. A call is
+//! *current* while its function's mode or its window lasts; otherwise it has lost its exit, and is
+//! dropped by the next hit that finds it. Cost: 5 KiB for each thread.
 
 // Safety: relies on zeroes being an empty stack, and sums of no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -54,7 +54,7 @@ pub(super) struct UnattributedCalls {
 #[repr(C)]
 pub(super) struct TimedCall {
     /// The function and its kind, and whether the call below is not of the caller.
-    what: AtomicU64,
+    call_key: AtomicU64,
     /// Tells whether the call is current.
     pub(super) key: AtomicU64,
     pub(super) start: AtomicU64,
@@ -71,13 +71,13 @@ pub(super) struct TimedCall {
 }
 
 /// A thread's stack, as a hit of this function and key sees it.
-struct SeenBy<'a> {
+struct CallsOfKey<'a> {
     stack: &'a ThreadStack,
     function: u32,
     key: u64,
 }
 
-impl OpenCalls for SeenBy<'_> {
+impl OpenCalls for CallsOfKey<'_> {
     fn count(&self) -> usize {
         self.stack.len.load(Relaxed)
     }
@@ -95,10 +95,10 @@ impl OpenCalls for SeenBy<'_> {
 impl ThreadStack {
     /// Gives the stack to this thread: forgets the calls of another one.
     #[inline(always)]
-    pub(super) fn belongs_to(&self, thread: u64) {
+    pub(super) fn claim(&self, thread: u64) {
         if self.thread.load(Relaxed) != thread {
             self.thread.store(thread, Relaxed);
-            self.cut(0);
+            self.truncate(0);
             self.pending.take();
         }
     }
@@ -116,7 +116,7 @@ impl ThreadStack {
 
     /// Drops all calls but so many of the outermost ones.
     #[inline(always)]
-    fn cut(&self, keep: usize) {
+    fn truncate(&self, keep: usize) {
         while let Some(last) = self.len.load(Relaxed).checked_sub(1).filter(|last| *last >= keep) {
             self.pop(last);
         }
@@ -146,15 +146,15 @@ impl ThreadStack {
     /// Drops calls that are over according to the stack pointer of an entry, or of an exit that has
     /// no entry, although their exit was not seen.
     #[inline(always)]
-    pub(super) fn drop_left(&self, hit: Place, key: u64, begins: bool) {
-        if !self.goes_on(hit, begins) {
-            self.drop_left_slowly(hit, key, begins);
+    pub(super) fn drop_abandoned(&self, hit: Place, key: u64, begins: bool) {
+        if !self.is_surely_open(hit, begins) {
+            self.drop_abandoned_slowly(hit, key, begins);
         }
     }
 
     /// Returns whether the innermost call goes on for sure. Then so do those around it.
     #[inline(always)]
-    fn goes_on(&self, hit: Place, begins: bool) -> bool {
+    fn is_surely_open(&self, hit: Place, begins: bool) -> bool {
         self.top().is_none_or(|top| {
             let at = top.stack_pointer.load(Relaxed);
             at != 0 && (at > hit.stack_pointer || (!begins && at == hit.stack_pointer))
@@ -168,8 +168,8 @@ impl ThreadStack {
         self.thread.load(Relaxed) == thread
             && match self.top() {
                 None => true,
-                Some(_) if begins => self.used.load(Relaxed) != u64::MAX && self.goes_on(hit, true),
-                Some(top) => top.is_ended_by(hit, key) && self.goes_on(hit, false),
+                Some(_) if begins => self.used.load(Relaxed) != u64::MAX && self.is_surely_open(hit, true),
+                Some(top) => top.is_ended_by(hit, key) && self.is_surely_open(hit, false),
             }
     }
 
@@ -181,16 +181,16 @@ impl ThreadStack {
     }
 
     #[inline(never)]
-    fn drop_left_slowly(&self, hit: Place, key: u64, begins: bool) {
-        let open = SeenBy { stack: self, function: hit.function, key };
+    fn drop_abandoned_slowly(&self, hit: Place, key: u64, begins: bool) {
+        let open = CallsOfKey { stack: self, function: hit.function, key };
         let open_at = if begins { pairing::open_at_entry } else { pairing::open_at_exit };
-        self.cut(open_at(&open, hit));
+        self.truncate(open_at(&open, hit));
     }
 
     /// Returns the frame for the next call, with its number. The call is on the stack after
     /// [`push`](Self::push).
     #[inline(always)]
-    pub(super) fn room(&self) -> Option<(usize, &TimedCall)> {
+    pub(super) fn free_frame(&self) -> Option<(usize, &TimedCall)> {
         let slot = self.used.load(Relaxed).trailing_ones() as usize;
         Some((slot, self.frames.get(slot)?))
     }
@@ -221,32 +221,32 @@ impl ThreadStack {
 
     #[inline(never)]
     fn find_slowly(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
-        let index = pairing::match_exit(&SeenBy { stack: self, function: exit.function, key }, exit)?;
+        let index = pairing::match_exit(&CallsOfKey { stack: self, function: exit.function, key }, exit)?;
         Some((index, self.at(index)))
     }
 
     /// Takes out the call at this index, with those inside that were left. Calls on other stacks go
     /// on. Returns the number of its frame.
     #[inline(always)]
-    pub(super) fn take(&self, index: usize, exit: Place) -> usize {
+    pub(super) fn remove(&self, index: usize, exit: Place) -> usize {
         if index + 1 == self.len.load(Relaxed) {
-            return self.take_innermost(index);
+            return self.remove_innermost(index);
         }
         let slot = self.order[index % MAX_TIMED_CALLS].load(Relaxed);
-        self.take_below(index, exit);
+        self.remove_below(index, exit);
         slot.into()
     }
 
     /// Takes out the innermost call, which is at this index. Returns the number of its frame.
     #[inline(always)]
-    pub(super) fn take_innermost(&self, index: usize) -> usize {
+    pub(super) fn remove_innermost(&self, index: usize) -> usize {
         let slot = self.order[index % MAX_TIMED_CALLS].load(Relaxed);
         self.pop(index);
         slot.into()
     }
 
     #[inline(never)]
-    fn take_below(&self, index: usize, exit: Place) {
+    fn remove_below(&self, index: usize, exit: Place) {
         for inner in (index..self.len.load(Relaxed)).rev() {
             if inner == index || !goes_on_after(self.at(inner).place(), exit) {
                 let slot = self.order[inner % MAX_TIMED_CALLS].load(Relaxed);
@@ -259,7 +259,7 @@ impl ThreadStack {
             }
         }
         if index < self.len.load(Relaxed) {
-            let above = &self.at(index).what;
+            let above = &self.at(index).call_key;
             above.store(above.load(Relaxed) | BASE, Relaxed);
         }
     }
@@ -267,7 +267,7 @@ impl ThreadStack {
     /// Returns the call around one that was taken out at this index; `None` if its caller is not
     /// known. `is_current` says whether the exit of a call can still come.
     #[inline(always)]
-    pub(super) fn around(
+    pub(super) fn caller(
         &self,
         call: &TimedCall,
         index: usize,
@@ -278,14 +278,14 @@ impl ThreadStack {
         } else {
             (0..index).rev().map(|outer| self.at(outer)).find(|it| is_current(it))
         };
-        outer.filter(|_| call.what.load(Relaxed) & BASE == 0)
+        outer.filter(|_| call.call_key.load(Relaxed) & BASE == 0)
     }
 }
 
 impl TimedCall {
     #[inline(always)]
-    pub(super) fn note(&self, call: Place, key: u64, hits: u64, untimed: u64) {
-        self.what.store(calls::key(call), Relaxed);
+    pub(super) fn set(&self, call: Place, key: u64, hits: u64, untimed: u64) {
+        self.call_key.store(calls::key(call), Relaxed);
         self.key.store(key, Relaxed);
         self.hits.store(hits, Relaxed);
         self.calls.store(0, Relaxed);
@@ -301,21 +301,21 @@ impl TimedCall {
     #[inline(always)]
     fn is_ended_by(&self, exit: Place, key: u64) -> bool {
         let entered = self.stack_pointer.load(Relaxed);
-        self.what.load(Relaxed) & !BASE == calls::key(exit)
+        self.call_key.load(Relaxed) & !BASE == calls::key(exit)
             && self.key.load(Relaxed) == key
             && surely_fits(exit, entered, entered)
     }
 
     pub(super) fn function(&self) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let function = self.what.load(Relaxed) as u32;
+        let function = self.call_key.load(Relaxed) as u32;
         function as usize
     }
 
     #[inline(always)]
     fn place(&self) -> Place {
         let of = |field: &AtomicU64| field.load(Relaxed);
-        place_of(of(&self.what), of(&self.stack_pointer), of(&self.future))
+        place_of(of(&self.call_key), of(&self.stack_pointer), of(&self.future))
     }
 }
 
@@ -411,9 +411,9 @@ sums! {
     inside
     /// Calls directly inside that windows time, while this function is timed at each call:
     /// weighted, and their unweighted number.
-    below
-    below_calls
-    below_seen
+    sampled_inner
+    sampled_inner_calls
+    sampled_inner_seen
 }
 
 // SAFETY: atomics only.
@@ -422,9 +422,9 @@ unsafe impl Zeroed for FunctionSums {}
 impl FunctionTotals {
     /// Converts times to nanoseconds; a tick takes `scale` of them.
     pub(super) fn scaled(self, scale: f64) -> Self {
-        let [time, spanned, own, below] =
-            [self.time, self.spanned, self.own, self.below].map(|it| it * scale);
-        Self { time, spanned, own, below, ..self }
+        let [time, spanned, own, sampled_inner] =
+            [self.time, self.spanned, self.own, self.sampled_inner].map(|it| it * scale);
+        Self { time, spanned, own, sampled_inner, ..self }
     }
 }
 
@@ -432,7 +432,7 @@ impl FunctionSums {
     /// Forgets the calls under way in another mode, window or generation, or on another thread.
     /// Returns whether there was such a change.
     #[inline(always)]
-    pub(super) fn belongs_to(&self, key: u64, thread: u64) -> bool {
+    pub(super) fn claim(&self, key: u64, thread: u64) -> bool {
         let is_new = self.key.load(Relaxed) != key || self.thread.load(Relaxed) != thread;
         if is_new {
             self.key.store(key, Relaxed);
@@ -511,13 +511,13 @@ mod tests {
     fn the_untimed_call_that_began_last_is_known_by_its_place() {
         // SAFETY: zeroes are no call.
         let part: FunctionSums = unsafe { std::mem::zeroed() };
-        part.belongs_to(1, 1);
+        part.claim(1, 1);
         part.begin_untimed_at(0x1000);
         part.begin_untimed_at(0x900);
         assert_eq!([0x1000, 0x900, 0x900].map(|at| part.end_untimed_at(at)), [false, true, false]);
         // Another window knows of none.
         part.begin_untimed_at(0x1000);
-        part.belongs_to(3, 1);
+        part.claim(3, 1);
         assert!(!part.end_untimed_at(0x1000));
     }
 }

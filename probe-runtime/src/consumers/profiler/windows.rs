@@ -1,4 +1,4 @@
-//! Executes windows step by step ([`stretch`](super::windows) plans them).
+//! Executes windows step by step ([`sampling interval`](super::windows) plans them).
 //!
 //! Order of switching: exits become active before entries, and all threads see both before the
 //! window opens. The window closes before any site becomes latent. So the exit of each timed call
@@ -7,22 +7,22 @@
 //! Plans windows: when they are, and which functions they sample.
 //!
 //! ```text
-//!            stretch                                     next stretch
+//!            sampling interval                                     next sampling interval
 //! ├───────┬──────┬───────┬──────┬──────┬───────┬────────┼──── …
 //!         warm   count   warm   time   end
 //!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
 //! ```
 //! Each stretch of time has one window. Its place is random and uniform, except that it must fit,
 //! and its length does not depend on anything that it sees. So windows represent all of the time,
-//! whatever the program does. A stretch is as long as its window costs, within limits, and randomly
-//! up to half longer or shorter.
+//! whatever the program does. A sampling interval is as long as its window costs, within limits,
+//! and randomly up to half longer or shorter.
 //!
 //! Sites that were just switched take longer at first, because other processors fetch the code
 //! anew. So a window begins a while after its functions' sites were switched.
 
-use super::controller::Running;
+use super::controller::Controller;
 use super::estimate::Untimed;
-use super::function_state::Moment;
+use super::function_state::Timestamp;
 use super::rebalance::MeasureMode;
 use super::sampler::Sampler;
 use super::thread_state::FunctionTotals;
@@ -35,22 +35,22 @@ const LAST_WINDOW_WEIGHT: f64 = 0.25;
 /// The part of its rehearsed cost that a counted hit takes of a window's time: between 0.2 and 1.6.
 const WINDOW_HIT_FACTOR: f64 = 0.9;
 
-impl Running {
+impl Controller {
     /// Executes the steps that are due.
     pub(super) fn step(&mut self, sampler: &Sampler) {
         let now = self.now();
-        let is_resting = self.windows.phase == Phase::Rest;
-        if is_resting && now >= self.surveys.next() {
-            self.survey(sampler);
-        } else if is_resting && now >= self.surveys.next_look() {
-            self.glance(sampler);
+        let is_resting = self.windows.phase == Phase::Idle;
+        if is_resting && now >= self.schedule.next() {
+            self.rebalance(sampler);
+        } else if is_resting && now >= self.schedule.next_due() {
+            self.check_hot(sampler);
         }
         if now < self.windows.next() {
             return;
         }
         self.refused = 0;
-        match std::mem::replace(&mut self.windows.phase, Phase::Rest) {
-            Phase::Rest => self.begin_window(sampler),
+        match std::mem::replace(&mut self.windows.phase, Phase::Idle) {
+            Phase::Idle => self.begin_window(sampler),
             Phase::Warming(_) => self.begin_counting(sampler),
             Phase::Counting(since, calls) => {
                 self.end_counting(sampler, since, &calls);
@@ -63,54 +63,54 @@ impl Running {
     /// Returns the time of the next poll.
     pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
-        if self.windows.phase == Phase::Rest { next.min(self.surveys.next_look()) } else { next }
+        if self.windows.phase == Phase::Idle { next.min(self.schedule.next_due()) } else { next }
     }
 
-    /// Plans the next stretch.
+    /// Plans the next sampling interval.
     pub(super) fn plan(&mut self) {
-        self.windows.plan(self.now(), self.income, self.owed());
+        self.windows.plan(self.now(), self.income, self.debt());
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
         let now = self.now();
-        self.book(sampler);
+        self.account(sampler);
         // A large debt may come from a function that is timed at each call, and is called often by
-        // now. A survey does not help against one that comes from attaching or from windows.
-        if self.owed() >= 1.0 && self.surveys.is_old(self.now()) && self.has_dear_hits() {
-            self.survey(sampler);
+        // now. Rebalancing does not help against one that comes from attaching or from windows.
+        if self.debt() >= 1.0 && self.schedule.is_old(self.now()) && self.has_dear_hits() {
+            self.rebalance(sampler);
         }
         if !self.windows.is_due(now) {
             return;
         }
-        self.windows.began_at = self.bucket.spent;
-        if self.in_windows.is_empty() {
+        self.windows.spent_before = self.bucket.spent;
+        if self.window_functions.is_empty() {
             return self.plan();
         }
-        self.windows.begin(&self.in_windows);
+        self.windows.begin(&self.window_functions);
         for (function, weight) in self.windows.weights() {
             #[expect(clippy::cast_possible_truncation, reason = "a number that is whole, or rounded")]
             let weight = weight as f32;
             self.states[function].weight = weight;
         }
         let is_estimated = |it: &usize| self.states[*it].mode == MeasureMode::Sampled;
-        self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
-        if self.estimated.is_empty() {
+        self.counted_in_window = self.windows.functions.iter().copied().filter(is_estimated).collect();
+        if self.counted_in_window.is_empty() {
             return self.begin_timing(sampler);
         }
-        self.switch_on(&sampler.entries(&self.estimated), Visibility::Synchronous);
-        self.cost.toggles += self.estimated.len() as u64;
-        self.windows.warm_up(self.estimated.len());
+        self.switch_on(&sampler.entries(&self.counted_in_window), Visibility::Synchronous);
+        self.cost.toggles += self.counted_in_window.len() as u64;
+        self.windows.note_switched(self.counted_in_window.len());
         self.windows.phase = Phase::Warming(self.now());
     }
 
     fn begin_counting(&mut self, sampler: &Sampler) {
-        let (since, readings) = self.read_at(sampler, &self.estimated);
+        let (since, readings) = self.read_at(sampler, &self.counted_in_window);
         let calls = readings.map(|seen| [seen.calls, seen.calls - seen.resumed]).collect();
         self.windows.phase = Phase::Counting(since, calls);
     }
 
-    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[[f64; 2]]) {
-        let (now, readings) = self.read_at(sampler, &self.estimated);
+    fn end_counting(&mut self, sampler: &Sampler, since: Timestamp, before: &[[f64; 2]]) {
+        let (now, readings) = self.read_at(sampler, &self.counted_in_window);
         let took = (now.time - since.time).max(1.0);
         let calls = readings
             .zip(before)
@@ -118,39 +118,39 @@ impl Running {
         let calls: Vec<_> = calls.collect();
         let costs = self.costs();
         let of_each = |(function, calls): (&usize, &[f64; 2])| {
-            calls[0] * costs.counted(self.states[*function].is_in_place, self.loads.between(*function))
+            calls[0] * costs.counted(self.states[*function].is_in_place, self.loads.others_between(*function))
         };
-        let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
-        for (function, calls) in self.estimated.iter().zip(&calls) {
+        let time = self.counted_in_window.iter().zip(&calls).map(of_each).sum::<f64>();
+        for (function, calls) in self.counted_in_window.iter().zip(&calls) {
             let state = &mut self.states[*function];
             let weight = f64::from(state.weight) / took;
             state.measured().add_window(weight, *calls, [since, now], WINDOW_HIT_FACTOR * time);
             state.rate += LAST_WINDOW_WEIGHT * (calls[0] / took - state.rate);
         }
-        let counts = self.windows.counts();
+        let counting_factor = self.windows.counting_factor();
         let calls: f64 = calls.iter().map(|it| it[0]).sum();
-        self.spend(counts * calls, counts * time);
+        self.spend(counting_factor * calls, counting_factor * time);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
-        let inside = &self.windows.inside;
+        let inside = &self.windows.functions;
         let (functions, entries, exits) = (inside.len(), sampler.entries(inside), sampler.exits(inside));
         self.switch_on(&exits, Visibility::Eventual);
         // They are on: they count. All threads see that they don't any more.
         self.switch.deliver(&entries);
         self.refused += self.switch.on(&[], Visibility::Synchronous).refused();
         self.cost.toggles += functions as u64;
-        self.windows.warm_up(functions);
-        let [soon, length, weight] = self.windows.opening(self.scale);
+        self.windows.note_switched(functions);
+        let [soon, length, weight] = self.windows.timing_ticks(self.scale);
         sampler.open(soon, length, weight);
         self.windows.phase = Phase::Timing(self.now());
     }
 
     fn end_timing(&mut self, sampler: &Sampler) {
-        let inside = std::mem::take(&mut self.windows.inside);
+        let inside = std::mem::take(&mut self.windows.functions);
         sampler.close();
         // In this order: a latent site is redirected without a write.
-        self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.estimated)].concat());
+        self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.counted_in_window)].concat());
         self.switch.count(&sampler.entries(&inside));
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
@@ -158,18 +158,18 @@ impl Running {
             state.read(seen, now);
             state.measured().note_window();
         }
-        self.book(sampler);
-        let spent = self.bucket.spent - self.windows.began_at;
+        self.account(sampler);
+        let spent = self.bucket.spent - self.windows.spent_before;
         let sites = inside.iter().map(|it| u64::from(self.sites[*it])).sum();
-        self.windows.note_cost(sites, spent, self.income);
+        self.windows.record_cost(sites, spent, self.income);
         self.windows.timed += 1.0;
         self.plan();
     }
 
-    /// Returns whether hits since the last survey have cost half of the income or more.
+    /// Returns whether hits since the last rebalance have cost half of the income or more.
     fn has_dear_hits(&self) -> bool {
-        let hits = self.cost.hits - self.surveys.hits;
-        self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.surveys.last.time)
+        let hits = self.cost.hits - self.schedule.hits;
+        self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.schedule.last.time)
     }
 
     /// Returns how long calls may have gone untimed, and the number of windows so far. It is NaN if
@@ -186,17 +186,17 @@ impl Running {
         };
         // In most cases, this needs no reading.
         let lately = of_mode(MeasureMode::Sampled).next().is_some() || is_called();
-        // As a survey would find it. There are few of these.
+        // As a rebalance would find it. There are few of these.
         let mut joining = self.joining.iter().zip(self.read(sampler, &self.joining));
-        let last = self.surveys.last.time;
+        let last = self.schedule.last.time;
         let has_new = joining.any(|(it, seen)| {
             let state = &self.states[*it];
             state.added.time > last || state.has_untimed(&seen)
         });
         let since = |is_so| if is_so { now - last } else { 0.0 };
         Untimed {
-            time: self.surveys.untimed + since(lately || has_new),
-            unwatched: self.surveys.unwatched + since(has_new),
+            time: self.schedule.untimed + since(lately || has_new),
+            unwatched: self.schedule.unwatched + since(has_new),
             windows: if self.windows.is_partial { f64::NAN } else { self.windows.timed },
         }
     }
@@ -206,8 +206,8 @@ impl Running {
         &self,
         sampler: &'a Sampler,
         functions: &'a [usize],
-    ) -> (Moment, impl Iterator<Item = FunctionTotals> + use<'a>) {
-        (self.moment(), self.read(sampler, functions))
+    ) -> (Timestamp, impl Iterator<Item = FunctionTotals> + use<'a>) {
+        (self.timestamp(), self.read(sampler, functions))
     }
 
     pub(super) fn switch_on(&mut self, probes: &[ProbeId], visibility: Visibility) {
@@ -223,7 +223,8 @@ impl Running {
     }
 }
 
-/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTING_WINDOWS`] times as long.
+/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTING_WINDOWS`] times as
+/// long.
 const WINDOW_NS: f64 = 60e3;
 const COUNTING_WINDOWS: f64 = 4.0;
 /// The time until the code of hits is warm: a part of the window, and nanoseconds for each
@@ -231,8 +232,8 @@ const COUNTING_WINDOWS: f64 = 4.0;
 const WARM_UP_WINDOWS: f64 = 0.3;
 const WARM_UP_PER_FUNCTION_NS: f64 = 300.0;
 const MAX_EXTRA_WARM_UP_WINDOWS: f64 = 1.5;
-/// The longest stretch, in nanoseconds, without a debt; and the longest time in one until the
-/// accounts are looked at.
+/// The longest sampling interval, in nanoseconds, without a debt; and the longest time in one until
+/// the accounts are looked at.
 const MAX_INTERVAL_NS: f64 = 1e9;
 const ACCOUNTING_INTERVAL_NS: f64 = 250e6;
 /// The part of the income for windows.
@@ -251,33 +252,33 @@ const FEW_FUNCTIONS: usize = 256;
 /// The smallest and the largest number of sites in a window that has not all.
 const MIN_WINDOW_SITES: f64 = 128.0;
 const MAX_WINDOW_SITES: f64 = 16_384.0;
-/// The length of a stretch that pays for the number of sites in its window.
+/// The length of a sampling interval that pays for the number of sites in its window.
 const PAYING_INTERVAL_NS: f64 = 60e6;
 
-/// The state of stretches and windows.
+/// The state of sampling intervals and windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
     pub(super) phase: Phase,
-    /// The minimum length of a stretch.
-    epoch: f64,
-    /// The stretch: its beginning and end, and the beginning of its window.
-    from: f64,
-    pub(super) to: f64,
-    opens: f64,
+    /// The minimum length of a sampling interval.
+    min_interval: f64,
+    /// The sampling interval: its beginning and end, and the beginning of its window.
+    interval_start: f64,
+    pub(super) interval_end: f64,
+    window_start: f64,
     /// The time of the next look at the accounts, at the latest.
-    looks: f64,
+    next_accounting: f64,
     /// The cost of a window, in units of the budget.
     pub(super) cost: f64,
     /// The total that had been spent when the window began.
-    pub(super) began_at: f64,
+    pub(super) spent_before: f64,
     /// The time until the window is warm, in units of [`WINDOW_NS`].
-    warm: f64,
+    warm_up: f64,
     /// The number of sites in a window if there are more than [`FEW_SITES`].
-    most: f64,
+    max_sites: f64,
     /// The functions in the window, those first that are in each window; the number of these; and
     /// the number of calls that each of their calls stands for, and each of the others'.
-    pub(super) inside: Vec<usize>,
-    always: usize,
+    pub(super) functions: Vec<usize>,
+    in_each_window: usize,
     pub(super) weight: f64,
     weight_of_others: f64,
     /// The number of windows that have timed calls, and whether some have not had all functions.
@@ -288,32 +289,37 @@ pub(super) struct Windows {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Phase {
-    Rest,
+    Idle,
     /// Since this time, like the following phases.
     Warming(f64),
     /// With the calls of each function by then; without polls after a future's first one.
-    Counting(Moment, Vec<[f64; 2]>),
+    Counting(Timestamp, Vec<[f64; 2]>),
     Timing(f64),
 }
 
 impl Windows {
     /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
     /// number of calls.
-    pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        functions: usize,
+        min_interval: f64,
+        price: impl Fn(f64, f64) -> f64,
+    ) -> Self {
         let switching = (2.0 * functions as f64).min(FEW_SITES as f64) * SWITCH_SITE_NS;
         Self {
-            phase: Phase::Rest,
-            epoch,
-            from: 0.0,
-            to: 0.0,
-            opens: 0.0,
-            looks: 0.0,
+            phase: Phase::Idle,
+            min_interval,
+            interval_start: 0.0,
+            interval_end: 0.0,
+            window_start: 0.0,
+            next_accounting: 0.0,
             cost: price(2.0 * WINDOW_NS + switching, 100.0),
-            began_at: 0.0,
-            warm: WARM_UP_WINDOWS,
-            most: FEW_SITES as f64,
-            inside: Vec::new(),
-            always: 0,
+            spent_before: 0.0,
+            warm_up: WARM_UP_WINDOWS,
+            max_sites: FEW_SITES as f64,
+            functions: Vec::new(),
+            in_each_window: 0,
             weight: 1.0,
             weight_of_others: 1.0,
             timed: 0.0,
@@ -325,74 +331,77 @@ impl Windows {
     /// Returns the time at which the next phase begins.
     pub(super) fn next(&self) -> f64 {
         match self.phase {
-            Phase::Rest => self.opens.min(self.looks),
-            Phase::Warming(since) => since + self.warm * WINDOW_NS,
+            Phase::Idle => self.window_start.min(self.next_accounting),
+            Phase::Warming(since) => since + self.warm_up * WINDOW_NS,
             Phase::Counting(since, _) => since.time + COUNTING_WINDOWS * WINDOW_NS,
-            Phase::Timing(since) => since + self.lasts() * WINDOW_NS,
+            Phase::Timing(since) => since + self.timing_windows() * WINDOW_NS,
         }
     }
 
     /// Notes that so many functions were switched.
-    pub(super) fn warm_up(&mut self, functions: usize) {
-        self.warm = WARM_UP_WINDOWS
+    pub(super) fn note_switched(&mut self, functions: usize) {
+        self.warm_up = WARM_UP_WINDOWS
             + (functions as f64 * WARM_UP_PER_FUNCTION_NS / WINDOW_NS).min(MAX_EXTRA_WARM_UP_WINDOWS);
     }
 
     /// Returns how long calls are counted, warming up included, as a multiple of the counting part.
-    pub(super) fn counts(&self) -> f64 {
-        (self.warm + COUNTING_WINDOWS) / COUNTING_WINDOWS
+    pub(super) fn counting_factor(&self) -> f64 {
+        (self.warm_up + COUNTING_WINDOWS) / COUNTING_WINDOWS
     }
 
     /// Returns the length of the part that times calls, in units of [`WINDOW_NS`].
-    fn lasts(&self) -> f64 {
-        self.warm + 2.0
+    fn timing_windows(&self) -> f64 {
+        self.warm_up + 2.0
     }
 
-    /// Plans the next stretch. Its income pays for its window, and for a part of the debt. The
-    /// window takes place in any case: otherwise windows would not represent all of the time.
-    pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
+    /// Plans the next sampling interval. Its income pays for its window, and for a part of the
+    /// debt. The window takes place in any case: otherwise windows would not represent all of the
+    /// time.
+    pub(super) fn plan(&mut self, now: f64, income: f64, debt: f64) {
         let income = income.max(f64::MIN_POSITIVE);
-        let rarer = if owed > 0.0 { 1.0 + DEBT_SLOWDOWN * owed } else { 1.0 / (1.0 - owed) };
+        let rarer = if debt > 0.0 { 1.0 + DEBT_SLOWDOWN * debt } else { 1.0 / (1.0 - debt) };
         let paid = (self.cost / (WINDOW_SHARE * income)).min(MAX_INTERVAL_NS) * rarer;
         // Random, so that it is not in step with the program.
-        let length = paid.max(self.epoch) * (0.5 + self.chance());
-        self.from = self.to.max(now - WINDOW_NS);
-        self.to = self.from + length;
-        let latest = (length - (COUNTING_WINDOWS + self.warm + self.lasts()) * WINDOW_NS).max(0.0);
-        self.opens = self.from + latest * self.chance();
-        self.looks = now + ACCOUNTING_INTERVAL_NS;
+        let length = paid.max(self.min_interval) * (0.5 + self.random_fraction());
+        self.interval_start = self.interval_end.max(now - WINDOW_NS);
+        self.interval_end = self.interval_start + length;
+        let latest =
+            (length - (COUNTING_WINDOWS + self.warm_up + self.timing_windows()) * WINDOW_NS).max(0.0);
+        self.window_start = self.interval_start + latest * self.random_fraction();
+        self.next_accounting = now + ACCOUNTING_INTERVAL_NS;
     }
 
     /// Returns whether it is time for the window, and not only to look at the accounts.
     pub(super) fn is_due(&mut self, now: f64) -> bool {
-        self.looks = now + ACCOUNTING_INTERVAL_NS;
-        now >= self.opens
+        self.next_accounting = now + ACCOUNTING_INTERVAL_NS;
+        now >= self.window_start
     }
 
-    /// Begins the window of a stretch, for some of these functions.
-    pub(super) fn begin(&mut self, all: &Listed) {
+    /// Begins the window of a sampling interval, for some of these functions.
+    pub(super) fn begin(&mut self, all: &WindowFunctions) {
         let others = self.choose(all);
-        self.is_partial |= self.inside.len() < all.functions.len();
-        let weight = |share: f64| (share * (self.to - self.from) / WINDOW_NS).max(1.0).round();
+        self.is_partial |= self.functions.len() < all.functions.len();
+        let weight =
+            |share: f64| (share * (self.interval_end - self.interval_start) / WINDOW_NS).max(1.0).round();
         (self.weight, self.weight_of_others) = (weight(1.0), weight(others));
     }
 
     /// Iterates over the functions in the window, with the number of calls that each of their calls
     /// stands for.
     pub(super) fn weights(&self) -> impl Iterator<Item = (usize, f64)> {
-        let weight = |at: usize| if at < self.always { self.weight } else { self.weight_of_others };
-        self.inside.iter().enumerate().map(move |(at, function)| (*function, weight(at)))
+        let weight = |at: usize| if at < self.in_each_window { self.weight } else { self.weight_of_others };
+        self.functions.iter().enumerate().map(move |(at, function)| (*function, weight(at)))
     }
 
     /// Returns in how many ticks, of `scale` nanoseconds, the window is warm, how many ticks it
     /// lasts from then on, and the number of calls that each call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-    pub(super) fn opening(&self, scale: f64) -> [u64; 3] {
-        [self.warm * WINDOW_NS / scale, WINDOW_NS / scale, self.weight].map(|it| it as u64)
+    pub(super) fn timing_ticks(&self, scale: f64) -> [u64; 3] {
+        [self.warm_up * WINDOW_NS / scale, WINDOW_NS / scale, self.weight].map(|it| it as u64)
     }
 
     /// Returns a random number from 0 to 1 (xorshift64*; Vigna, 2016).
-    fn chance(&mut self) -> f64 {
+    fn random_fraction(&mut self) -> f64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
@@ -401,34 +410,34 @@ impl Windows {
 
     /// Notes the cost of a window of so many sites, and fits the number of the next window's to it.
     /// The number depends on earlier windows only, so it favours no function.
-    pub(super) fn note_cost(&mut self, sites: u64, spent: f64, income: f64) {
+    pub(super) fn record_cost(&mut self, sites: u64, spent: f64, income: f64) {
         self.cost = spent.max(self.cost + LAST_WINDOW_WEIGHT * (spent - self.cost));
         let paid = WINDOW_SHARE * income * PAYING_INTERVAL_NS;
         let fits = sites as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
-        self.most =
-            (self.most + LAST_WINDOW_WEIGHT * (fits - self.most)).clamp(MIN_WINDOW_SITES, MAX_WINDOW_SITES);
+        self.max_sites = (self.max_sites + LAST_WINDOW_WEIGHT * (fits - self.max_sites))
+            .clamp(MIN_WINDOW_SITES, MAX_WINDOW_SITES);
     }
 
     /// Chooses the first of these, and some of the others at random, each of which has the same
     /// probability. Returns the number of others that each chosen one stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a chance")]
-    fn choose(&mut self, all: &Listed) -> f64 {
+    fn choose(&mut self, all: &WindowFunctions) -> f64 {
         let sites = all.sites(all.functions.len());
         if sites <= FEW_SITES || (sites <= 4 * FEW_SITES && all.functions.len() <= FEW_FUNCTIONS) {
-            self.inside.clone_from(&all.functions);
-            self.always = self.inside.len();
+            self.functions.clone_from(&all.functions);
+            self.in_each_window = self.functions.len();
             return 1.0;
         }
-        let most = self.most as u64;
-        self.always = all.hot.min(all.first_with(most / 2));
-        self.inside = all.functions[..self.always].to_vec();
-        let taken = all.sites(self.always);
+        let most = self.max_sites as u64;
+        self.in_each_window = all.hot.min(all.first_with(most / 2));
+        self.functions = all.functions[..self.in_each_window].to_vec();
+        let taken = all.sites(self.in_each_window);
         let (left, rest) = (most - taken.min(most), sites - taken);
         // Those whose first site is among `left` sites from a random one on.
-        let from = (rest as f64 * self.chance()) as u64;
+        let from = (rest as f64 * self.random_fraction()) as u64;
         let mut add = |sites: std::ops::Range<u64>| {
-            let at = |site: u64| all.first_from(taken + site).max(self.always);
-            self.inside.extend(&all.functions[at(sites.start)..at(sites.end)]);
+            let at = |site: u64| all.first_from(taken + site).max(self.in_each_window);
+            self.functions.extend(&all.functions[at(sites.start)..at(sites.end)]);
         };
         if left >= rest {
             add(0..rest);
@@ -442,7 +451,7 @@ impl Windows {
 
 /// The functions that windows sample, and their sites.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Listed {
+pub(super) struct WindowFunctions {
     functions: Vec<usize>,
     /// The number of those at the beginning that have the largest shares of the CPU time.
     hot: usize,
@@ -450,7 +459,7 @@ pub(super) struct Listed {
     ends: Vec<u64>,
 }
 
-impl Listed {
+impl WindowFunctions {
     /// Lists functions, of which the first `hot` are to be in each window. `sites` returns the
     /// number of a function's sites.
     pub(super) fn new(functions: Vec<usize>, hot: usize, sites: impl Fn(usize) -> u32) -> Self {
@@ -493,29 +502,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_anywhere_in_their_stretches() {
+    fn windows_are_anywhere_in_their_intervals() {
         let mut windows = Windows::new(1, 0, 1e7, |time, _| time);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
         for round in 1..=1000 {
-            // The poll is late, but the next stretch begins where the last one ended.
-            let end = windows.to;
+            // The poll is late, but the next sampling interval begins where the last one ended.
+            let end = windows.interval_end;
             windows.plan(end + f64::from(round) % 50_000.0, 1.0, 0.0);
-            let length = windows.to - windows.from;
-            assert!(windows.from == end && (0.5e7..1.5e7).contains(&length), "{length}");
-            let at = (windows.next() - windows.from) / length;
+            let length = windows.interval_end - windows.interval_start;
+            assert!(windows.interval_start == end && (0.5e7..1.5e7).contains(&length), "{length}");
+            let at = (windows.next() - windows.interval_start) / length;
             (sum, least, most) = (sum + at, least.min(at), most.max(at));
         }
-        // A window takes 0.378 ms of the stretch.
+        // A window takes 0.378 ms of the sampling interval.
         assert!(least < 0.01 && most > 0.95 && most < 0.98, "{least} {most}");
         assert!((sum / 1000.0 - 0.479).abs() < 0.03, "{sum}");
     }
 
     #[test]
-    fn stretches_pay_for_their_windows() {
+    fn intervals_pay_for_their_windows() {
         let mut windows = Windows::new(0, 0, 1e7, |time, _| time);
-        let mut is_about = |owed, expected: f64| {
-            windows.plan(windows.to, 0.01, owed);
-            let length = windows.to - windows.from;
+        let mut is_about = |debt, expected: f64| {
+            windows.plan(windows.interval_end, 0.01, debt);
+            let length = windows.interval_end - windows.interval_start;
             assert!((0.5 * expected..=1.5 * expected).contains(&length), "{length}");
         };
         // 120 µs at 0.3 of 1 %.
@@ -526,21 +535,21 @@ mod tests {
     }
 
     /// Functions of this many sites each.
-    fn listed(functions: usize, hot: usize, sites: u32) -> Listed {
-        Listed::new((0..functions).collect(), hot, |_| sites)
+    fn listed(functions: usize, hot: usize, sites: u32) -> WindowFunctions {
+        WindowFunctions::new((0..functions).collect(), hot, |_| sites)
     }
 
     #[test]
-    fn a_call_stands_for_its_stretch_and_for_functions_left_out() {
+    fn a_call_stands_for_its_interval_and_for_functions_left_out() {
         let mut windows = Windows::new(0, 0, 6e6, |_, _| 0.0);
-        windows.to = 6e6;
+        windows.interval_end = 6e6;
         windows.begin(&listed(2, 0, 2));
-        assert_eq!(windows.opening(0.5), [36_000, 120_000, 100]);
+        assert_eq!(windows.timing_ticks(0.5), [36_000, 120_000, 100]);
         assert_eq!(windows.weights().collect::<Vec<_>>(), [(0, 100.0), (1, 100.0)]);
         assert!(!windows.is_partial);
         // 4,096 sites, of which a window has 2,048: 100 of them those of the first functions.
         let many = listed(512, 10, 8);
-        windows.most = 1104.0;
+        windows.max_sites = 1104.0;
         let mut met = vec![0.0; 512];
         for _ in 0..1000 {
             windows.begin(&many);
@@ -554,11 +563,12 @@ mod tests {
 
     #[test]
     fn functions_of_any_number_of_sites_are_met_as_often_as_they_are_weighed() {
-        let many =
-            Listed::new((0..300).collect(), 0, |it| if it % 7 == 0 { 90 } else { [1, 2, 3, 4, 5][it % 5] });
+        let many = WindowFunctions::new((0..300).collect(), 0, |it| {
+            if it % 7 == 0 { 90 } else { [1, 2, 3, 4, 5][it % 5] }
+        });
         let mut windows = Windows::new(7, 0, 6e6, |_, _| 0.0);
-        windows.to = 6e6;
-        windows.most = 512.0;
+        windows.interval_end = 6e6;
+        windows.max_sites = 512.0;
         let mut met = vec![0.0; 300];
         for _ in 0..4000 {
             windows.begin(&many);
@@ -575,11 +585,11 @@ mod tests {
         let mut inside = |each: f64, income: f64| {
             for _ in 0..200 {
                 windows.begin(&many);
-                let sites = 10 * windows.inside.len() as u64;
-                windows.note_cost(sites, 20e3 + each * sites as f64, income);
+                let sites = 10 * windows.functions.len() as u64;
+                windows.record_cost(sites, 20e3 + each * sites as f64, income);
             }
             windows.begin(&many);
-            10 * windows.inside.len()
+            10 * windows.functions.len()
         };
         // 0.3 of 1 % of 60 ms are 180 µs.
         assert!((1500..=1700).contains(&inside(100.0, 0.01)));
@@ -587,7 +597,7 @@ mod tests {
         assert!((120..=130).contains(&inside(200.0, 0.0001)));
         for (functions, sites) in [(1024, 2), (256, 32)] {
             windows.begin(&listed(functions, 0, sites));
-            assert_eq!(windows.inside.len(), functions);
+            assert_eq!(windows.functions.len(), functions);
         }
     }
 }

@@ -19,7 +19,7 @@ impl Shares {
     }
 
     #[expect(clippy::unused_self, reason = "as above")]
-    pub(super) fn take_lately(&mut self) -> Vec<usize> {
+    pub(super) fn take_recent(&mut self) -> Vec<usize> {
         Vec::new()
     }
 
