@@ -89,7 +89,7 @@ impl PerfEvent {
 
     /// Returns whether the event can be opened without permission to count the kernel's work. The
     /// kernel switches threads, so switches and migrations can't.
-    pub(super) fn has_user_mode(self) -> bool {
+    fn has_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches | Self::Migrations)
     }
 }
@@ -168,12 +168,8 @@ impl fmt::Display for MissingEvent {
 /// # Errors
 /// If it can't be counted here.
 pub fn try_event(event: PerfEvent) -> Result<(), MissingEvent> {
-    let opened =
-        Descriptor::open(event.wanted(true), None).map_err(|error| MissingEvent::new(event, error))?;
-    if let Some(id) = opened.id() {
-        opened.close(id);
-    }
-    Ok(())
+    let opened = TrialGroup::default().open(Counted { event, user_mode_only: true });
+    opened.map_err(|error| MissingEvent::new(event, error))
 }
 
 /// The error if none of the requested events can be counted here, with the reason for each.
@@ -222,20 +218,21 @@ pub(super) fn by_reason(missing: &[MissingEvent]) -> impl Iterator<Item = String
     })
 }
 
+// Linux's error numbers, on other systems as well.
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const ENOMEM: i32 = 12;
+const EACCES: i32 = 13;
+const EBUSY: i32 = 16;
+const ENODEV: i32 = 19;
+const EINVAL: i32 = 22;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+pub(super) const ENOSYS: i32 = 38;
+const EOPNOTSUPP: i32 = 95;
+
 /// Explains an error number of `perf_event_open(2)`, with a remedy if there is one.
 pub(super) fn reason(error: i32) -> String {
-    // Linux's numbers, on other systems as well.
-    const EPERM: i32 = 1;
-    const ENOENT: i32 = 2;
-    const ENOMEM: i32 = 12;
-    const EACCES: i32 = 13;
-    const EBUSY: i32 = 16;
-    const ENODEV: i32 = 19;
-    const EINVAL: i32 = 22;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    const ENOSYS: i32 = 38;
-    const EOPNOTSUPP: i32 = 95;
     match error {
         ENOENT | ENODEV | EOPNOTSUPP => "this machine has no counter for it".to_owned(),
         ENOSYS => "this system has no perf_event_open, or a filter of system calls hides it".to_owned(),
@@ -333,11 +330,11 @@ fn try_one(
     in_kernel: bool,
     open: &mut impl FnMut(Counted) -> Result<(), i32>,
 ) -> Result<Counted, i32> {
-    const NOT_PERMITTED: [i32; 2] = [1, 13];
     let user_mode_only = event.is_hardware() && !in_kernel;
     let mut counted = Counted { event, user_mode_only };
     let mut opened = open(counted);
-    if opened.is_err_and(|error| NOT_PERMITTED.contains(&error)) && !user_mode_only && event.has_user_mode() {
+    if opened.is_err_and(|error| [EPERM, EACCES].contains(&error)) && !user_mode_only && event.has_user_mode()
+    {
         counted.user_mode_only = true;
         opened = open(counted);
     }
@@ -405,10 +402,6 @@ mod tests {
         assert!(reason(24).contains("RLIMIT_NOFILE"));
         assert!(reason(13).starts_with("not permitted"));
     }
-
-    const ENOENT: i32 = 2;
-    const EACCES: i32 = 13;
-    const EINVAL: i32 = 22;
 
     fn events(counted: &[Counted]) -> Vec<PerfEvent> {
         counted.iter().map(|it| it.event).collect()

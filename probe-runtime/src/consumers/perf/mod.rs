@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use counts::{CallCounts, Sampled};
-use event::{CountSource, Plan};
+use event::{CountSource, ENOSYS, Plan};
 pub use event::{MissingEvent, NoEvents, PerfEvent, try_event};
 use group::{Group, NUMBERS, Numbers};
 use probe_lang::{ParseError, Setting};
@@ -209,10 +209,9 @@ impl Perf {
     }
 
     fn make_plan(&self) -> Plan {
-        const NO_SUCH_CALL: i32 = 38;
         let PerfOptions { events, in_kernel, count } = &self.options;
         // If the kernel can't tell a child from its parent, events are not reliable.
-        let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(NO_SUCH_CALL);
+        let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(ENOSYS);
         let source = match count {
             Some(count) => CountSource::Given(*count),
             None => process().map_or(CountSource::Given(unknown), CountSource::Kernel),

@@ -44,12 +44,12 @@ pub struct EventCounts {
     pub(super) counted: Vec<Counted>,
     pub(super) missing: Vec<MissingEvent>,
     pub(super) threads: Threads,
-    pub(super) is_given: bool,
+    is_given: bool,
     pub(super) cost_of_reading: f64,
     pub(super) budget: Option<(ProfileCost, Budget)>,
-    pub(super) left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOut>,
     pub(super) lost: u64,
-    pub(super) period: Period,
+    period: Period,
 }
 
 impl EventCounts {
@@ -393,7 +393,7 @@ pub struct FunctionEvents {
     pub(super) function: Function,
     pub(super) calls: Estimated,
     pub(super) sums: EventSums,
-    pub(super) has_own: bool,
+    has_own: bool,
     pub(super) events: Arc<[PerfEvent]>,
     pub(super) unpaired: Unpaired,
 }
@@ -464,7 +464,7 @@ impl FunctionEvents {
 
     /// Returns the count of the first event in the function itself, as far as it is known. Tables
     /// are sorted by it.
-    pub(super) fn weight(&self) -> f64 {
+    fn weight(&self) -> f64 {
         if self.has_own {
             self.sums.own[0] as f64
         } else {
@@ -472,7 +472,7 @@ impl FunctionEvents {
         }
     }
 
-    pub(super) fn is_seen(&self) -> bool {
+    fn is_seen(&self) -> bool {
         self.calls.value > 0.0 || self.sums != EventSums::default() || self.unpaired != Unpaired::default()
     }
 }

@@ -32,7 +32,7 @@ use super::costs::{Costs, RehearsedCosts};
 use super::function_state::{FunctionEstimate, FunctionState, Timestamp};
 use super::rebalance::{Loads, MeasureMode, RebalanceSchedule};
 use super::sampler::Sampler;
-use super::shares::{SAMPLING_SHARE, Shares};
+use super::shares::Shares;
 use super::thread_state::FunctionTotals;
 use super::time::{Ticks, TimeSource, Used};
 use super::windows::{WindowFunctions, Windows};
@@ -57,7 +57,7 @@ pub(super) struct ProfilerState {
     pub(super) time: TimeSource,
     pub(super) sampler: OnceLock<Sampler>,
     controller: Mutex<Option<Controller>>,
-    pub(super) is_stopping: AtomicBool,
+    is_stopping: AtomicBool,
     /// Whether the daemon has panicked.
     pub(super) has_panicked: AtomicBool,
     /// The number of the process that the daemon runs in.
@@ -79,7 +79,7 @@ pub(super) struct Controller {
     pub(super) counted_in_window: Vec<usize>,
     pub(super) windows: Windows,
     pub(super) schedule: RebalanceSchedule,
-    /// `None` with a given clock.
+    /// `None` with a given clock, or if nothing can be sampled.
     pub(super) shares: Option<Shares>,
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
@@ -95,7 +95,7 @@ pub(super) struct Controller {
     /// Whether a daemon makes the polls.
     has_daemon: bool,
     /// The time at which the accounts were last updated.
-    pub(super) accounted_at: f64,
+    accounted_at: f64,
     totals: [f64; 2],
     /// The recent income per nanosecond, without the part for samples of the processor's clock.
     pub(super) income: f64,
@@ -118,6 +118,9 @@ pub(super) struct Cost {
 
 /// The length of the beginning in nanoseconds. It includes the cost of attaching.
 const BEGINNING_NS: f64 = 250e6;
+
+/// The part of the budget for samples of the processor's clock.
+pub(super) const SAMPLING_SHARE: f64 = 0.35;
 
 /// The debt at which the profiler spends least: the income of this many nanoseconds.
 const FULL_DEBT_NS: f64 = 100e6;
@@ -227,7 +230,7 @@ impl ProfilerState {
     }
 
     /// Makes all sites latent after the daemon has panicked. Reports say so.
-    pub(super) fn disable_all(&self) {
+    fn disable_all(&self) {
         self.has_panicked.store(true, Ordering::SeqCst);
         self.with(|sampler, controller| {
             sampler.close();
@@ -269,7 +272,7 @@ impl Controller {
                 |time, calls| bucket.price(time, calls),
             ),
             schedule: RebalanceSchedule::new(),
-            shares: matches!(time, TimeSource::Machine(_)).then(Shares::begin),
+            shares: if let TimeSource::Machine(_) = time { Shares::begin() } else { None },
             income: bucket.income(1.0, 1.0),
             bucket,
             switch,
@@ -388,7 +391,7 @@ impl Controller {
     }
 
     /// Returns a moment before the last update of the accounts, or after it.
-    pub(super) fn timestamp_at(&self, ticks: u64, by_all: f64) -> Timestamp {
+    fn timestamp_at(&self, ticks: u64, by_all: f64) -> Timestamp {
         let worked = self.cost.used + by_all - self.used.by_all - self.cost.own;
         Timestamp { time: self.since_began(ticks), worked }
     }
@@ -421,9 +424,7 @@ impl Controller {
             self.rehearsed.rehearse();
         }
     }
-}
 
-impl Controller {
     /// Gives states to functions that the sampler has got since the last call. Cost: a load, unless
     /// there are any.
     pub(super) fn add_functions(&mut self, sampler: &Sampler) {

@@ -160,7 +160,7 @@ const MIN_WINDOWS: f64 = 4.0;
 const MIN_CALLS: f64 = 10.0;
 /// The relative uncertainty of a window's disturbance by its hits, and that of its calls because of
 /// the switching before it: the program's code and data come back to the caches in the window.
-const HIT_TIME_DOUBT: f64 = 0.8;
+const WINDOW_DISTURBANCE_DOUBT: f64 = 0.8;
 const SWITCHING_DOUBT: f64 = 0.06;
 
 impl Rates {
@@ -187,7 +187,7 @@ impl Rates {
             self.ratio.mean().filter(|_| self.counted_calls >= MIN_CALLS)?;
         // The error is never less than the random error of the number of calls.
         let by_chance = error.max(2.0 * rate / self.counted_calls.sqrt());
-        let by_hits = HIT_TIME_DOUBT * rate * self.disturbed / self.counted_calls;
+        let by_hits = WINDOW_DISTURBANCE_DOUBT * rate * self.disturbed / self.counted_calls;
         let error = by_chance.hypot(by_hits).hypot(SWITCHING_DOUBT * rate);
         Some(Estimated { value: rate, error }.times(worked))
     }

@@ -256,7 +256,7 @@ impl MeasuredSums {
     }
 
     /// Returns whether its calls take less than `short` nanoseconds.
-    pub(super) fn is_short(&self, short: f64) -> bool {
+    fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&CallTimes) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
         ended >= TELLING_CALLS && of_both(|it| it.time) < short * ended

@@ -18,10 +18,7 @@ mod function_state;
 mod rebalance;
 mod report;
 mod sampler;
-#[cfg(all(probe_backend = "patched", not(miri)))]
-mod shares;
-#[cfg(not(all(probe_backend = "patched", not(miri))))]
-#[path = "shares/absent.rs"]
+#[cfg_attr(not(all(probe_backend = "patched", not(miri))), path = "shares/absent.rs")]
 mod shares;
 mod thread_state;
 mod time;

@@ -327,14 +327,14 @@ const COUNTED_SHARE: f64 = 0.3;
 const HALF_LIFE_NS: f64 = 1e9;
 const HALF_LIFE_SHARE: f64 = 0.25;
 /// A smaller number of calls is set to zero.
-const MIN_CALLS: f64 = 1e-3;
+const FORGOTTEN_CALLS: f64 = 1e-3;
 /// The number of functions that evict each other's counters, and the code that counts, from the
 /// nearest cache if they are called in turns.
 const CACHED_FUNCTIONS: f64 = 256.0;
 
 /// How a function is measured now.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(super) struct ModeInput {
+struct ModeInput {
     pub(super) mode: MeasureMode,
     /// The cost of counting a call, in units of the budget.
     pub(super) price: f64,
@@ -378,7 +378,7 @@ impl Loads {
         self.income = self.income * kept + income;
         for (all, calls) in self.calls.iter_mut().zip(calls) {
             let left = *all * kept + calls;
-            *all = if left < MIN_CALLS { 0.0 } else { left };
+            *all = if left < FORGOTTEN_CALLS { 0.0 } else { left };
         }
         // The number of functions that would be as unpredictable if all were called equally often:
         // the exponential of the entropy.
@@ -393,7 +393,7 @@ impl Loads {
             calls => calls,
         };
         crate::engine::order::sort_by(&mut self.order, |a, b| key(a).total_cmp(&key(b)));
-        let called = self.calls.iter().filter(|it| **it > 0.0).count();
+        let called = called().count();
         // Of those called less often, each call comes between two of its own with that probability.
         let mut below = 0.0;
         for (rank, function) in self.order[..called].iter().enumerate() {
@@ -417,7 +417,7 @@ impl Loads {
 
     /// Chooses the mode of each function. `timed` is the price of a timed call; at most `more`
     /// functions are newly timed.
-    pub(super) fn choose(&self, now: &[ModeInput], timed: f64, more: usize) -> Vec<MeasureMode> {
+    fn choose(&self, now: &[ModeInput], timed: f64, more: usize) -> Vec<MeasureMode> {
         let mut chosen: Vec<_> = now.iter().map(|it| it.mode).collect();
         if self.income <= 0.0 {
             return chosen;

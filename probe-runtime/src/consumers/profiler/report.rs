@@ -437,7 +437,7 @@ impl FunctionProfile {
         COLUMNS.row(self)
     }
 
-    pub(super) fn csv(functions: &[Self]) -> String {
+    fn csv(functions: &[Self]) -> String {
         COLUMNS.csv(functions)
     }
 }

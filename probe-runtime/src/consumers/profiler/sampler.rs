@@ -43,7 +43,7 @@ use crate::engine::registry::ProbeId;
 use probe_core::pairing::{CallKind, Place};
 
 /// The low bit of a mode's number: whether each call is timed.
-pub(super) const TIMED_BIT: u32 = 1;
+const TIMED_BIT: u32 = 1;
 
 /// The probes of a function that belong to calls. Probes that begin a call or a poll come first.
 #[derive(Clone, Default, Debug)]
@@ -76,7 +76,7 @@ pub(super) fn is_of_call(act: PackedAction) -> bool {
 
 /// The window, in which functions are timed whose calls are not always timed.
 #[derive(Default)]
-pub(super) struct Window {
+struct Window {
     /// Its number, which is even.
     pub(super) number: AtomicU32,
     /// Calls that begin from `begin` until before `deadline` are timed. In ticks.
@@ -89,7 +89,7 @@ pub(super) struct Window {
 impl Window {
     /// Returns its beginning and its deadline, which is 0 if there is none.
     #[inline(always)]
-    pub(super) fn span(&self) -> (u64, u64) {
+    fn span(&self) -> (u64, u64) {
         // In this order: if the deadline is another window's, the beginning may be, too.
         let deadline = self.deadline.load(Acquire);
         (self.begin.load(Relaxed), deadline)
@@ -105,7 +105,7 @@ pub(super) struct Sampler {
     pub(super) since: Appended<AtomicU64>,
     /// Indexed by function. Added last: a function that has probes has all of the above.
     probes: Appended<Probes>,
-    pub(super) window: Window,
+    window: Window,
     pub(super) memory: PerThread<ThreadStack, FunctionSums>,
     pub(super) time: TimeSource,
     pub(super) made: Since,

@@ -20,6 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::controller::SAMPLING_SHARE;
 use super::estimate::Estimated;
 use super::sampler::{Sampler, begins, is_of_call};
 use crate::engine::control::{SitePlace, Switch, code_generation};
@@ -31,8 +32,6 @@ use crate::engine::os::objects::Generation;
 /// No round numbers, so that it is not in step with a program's own timers.
 const MIN_PERIOD_NS: f64 = 1_009e3;
 const MAX_PERIOD_NS: f64 = 20_011e3;
-/// The part of the budget for samples.
-pub(super) const SAMPLING_SHARE: f64 = 0.35;
 /// The time that a sample takes, in units of that for which it interrupts a thread: some caches are
 /// cold afterwards.
 const SAMPLE_COST_FACTOR: f64 = 1.5;
@@ -61,8 +60,8 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Begins, if the kernel permits it.
-    pub(super) fn begin() -> Self {
-        Self { threads: is_unfiltered().then(BTreeMap::new), ..Self::default() }
+    pub(super) fn begin() -> Option<Self> {
+        is_unfiltered().then(|| Self { threads: Some(BTreeMap::new()), ..Self::default() })
     }
 
     /// Reads the samples since the last call, and begins to sample threads that have hit since

@@ -258,19 +258,19 @@ const PAYING_INTERVAL_NS: f64 = 60e6;
 /// The state of sampling intervals and windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    pub(super) phase: Phase,
+    phase: Phase,
     /// The minimum length of a sampling interval.
     min_interval: f64,
     /// The sampling interval: its beginning and end, and the beginning of its window.
     interval_start: f64,
-    pub(super) interval_end: f64,
+    interval_end: f64,
     window_start: f64,
     /// The time of the next look at the accounts, at the latest.
     next_accounting: f64,
     /// The cost of a window, in units of the budget.
     pub(super) cost: f64,
     /// The total that had been spent when the window began.
-    pub(super) spent_before: f64,
+    spent_before: f64,
     /// The time until the window is warm, in units of [`WINDOW_NS`].
     warm_up: f64,
     /// The number of sites in a window if there are more than [`FEW_SITES`].
@@ -288,7 +288,7 @@ pub(super) struct Windows {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Phase {
+enum Phase {
     Idle,
     /// Since this time, like the following phases.
     Warming(f64),
@@ -339,13 +339,13 @@ impl Windows {
     }
 
     /// Notes that so many functions were switched.
-    pub(super) fn note_switched(&mut self, functions: usize) {
+    fn note_switched(&mut self, functions: usize) {
         self.warm_up = WARM_UP_WINDOWS
             + (functions as f64 * WARM_UP_PER_FUNCTION_NS / WINDOW_NS).min(MAX_EXTRA_WARM_UP_WINDOWS);
     }
 
     /// Returns how long calls are counted, warming up included, as a multiple of the counting part.
-    pub(super) fn counting_factor(&self) -> f64 {
+    fn counting_factor(&self) -> f64 {
         (self.warm_up + COUNTING_WINDOWS) / COUNTING_WINDOWS
     }
 
@@ -372,7 +372,7 @@ impl Windows {
     }
 
     /// Returns whether it is time for the window, and not only to look at the accounts.
-    pub(super) fn is_due(&mut self, now: f64) -> bool {
+    fn is_due(&mut self, now: f64) -> bool {
         self.next_accounting = now + ACCOUNTING_INTERVAL_NS;
         now >= self.window_start
     }
@@ -396,7 +396,7 @@ impl Windows {
     /// Returns in how many ticks, of `scale` nanoseconds, the window is warm, how many ticks it
     /// lasts from then on, and the number of calls that each call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-    pub(super) fn timing_ticks(&self, scale: f64) -> [u64; 3] {
+    fn timing_ticks(&self, scale: f64) -> [u64; 3] {
         [self.warm_up * WINDOW_NS / scale, WINDOW_NS / scale, self.weight].map(|it| it as u64)
     }
 
@@ -410,7 +410,7 @@ impl Windows {
 
     /// Notes the cost of a window of so many sites, and fits the number of the next window's to it.
     /// The number depends on earlier windows only, so it favours no function.
-    pub(super) fn record_cost(&mut self, sites: u64, spent: f64, income: f64) {
+    fn record_cost(&mut self, sites: u64, spent: f64, income: f64) {
         self.cost = spent.max(self.cost + LAST_WINDOW_WEIGHT * (spent - self.cost));
         let paid = WINDOW_SHARE * income * PAYING_INTERVAL_NS;
         let fits = sites as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
