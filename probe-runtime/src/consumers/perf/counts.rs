@@ -1,7 +1,5 @@
-//! The counts of one function on one thread.
-//!
-//! Counts the events of the calls that a profiler times. The profiler chooses the calls and keeps
-//! to its budget; the events are read at the same two hits.
+//! The counts of one function on one thread: of all calls, or of those that a profiler times. Such
+//! a profiler chooses the calls and keeps to its budget; the events are read at the same two hits.
 
 // Safety: relies on zeroes being empty counts, and no call.
 #![expect(unsafe_code, reason = "see above")]

@@ -1,6 +1,5 @@
-//! The events that can be counted, and the reasons why an event can't be.
-//!
-//! Chooses the events to count: once, when the consumer is attached, on the attaching thread.
+//! The events that can be counted, the reasons why an event can't be, and the choice of events. The
+//! attaching thread chooses once, when it attaches the consumer.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,14 +1,16 @@
 //! The events of one thread, opened at its first hit.
 //!
 //! ```text
-//! first hit ▶ opened: each event, its page ▶ readable there? ─ yes ▶ no descriptor is kept; a hit reads pages
-//!                                                            └ no  ▶ the leader's is kept, under a high number; a hit makes one read(2) for all
-//!           ▶ refused: counted; the thread's calls are not
-//! the kernel withdraws reading in user space ▶ the next hit opens them anew, and reads them by a system call
-//! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
-//! fork ▶ the child's thread opens its own; what it inherited is closed
+//! first hit ▶ opens each event, maps its page
+//!   ▸ all pages are readable ▶ keeps no descriptor; a hit reads the pages
+//!   ▸ otherwise ▶ keeps the leader's, under a high number; a hit makes one read(2) for all
+//!   ▸ refused ▶ counts the thread, and none of its calls
+//! the kernel withdraws reading in user space ▶ the next hit opens the events anew, and reads them
+//!                                              by a system call
+//! thread ends ▶ the next thread's first hit, the next report, or the end of the consumer closes all
+//! fork ▶ the child's thread opens its own events, and closes those that it inherited
 //! ```
-//! Several threads may try to give back the same events: the next owner of the memory, and threads
+//! Several threads may try to close the same events: the next owner of the memory, and threads
 //! that look for ended ones. One exchange of the owner's number decides which of them does; thread
 //! numbers are never reused.
 

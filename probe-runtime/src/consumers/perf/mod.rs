@@ -1,8 +1,8 @@
 //! Events of the processor and the kernel, for each function.
 //!
 //! ```text
-//! a+b ──▶ plan: which events ──▶ group: a thread's events, opened at its first hit ──▶ counts ▶ report
-//! profiler ▶ sampled: events of the calls that it times, within a budget ──────────────────┘
+//! a+b ──▶ event (which can be counted) ──▶ group (a thread's events) ──▶ counts ──▶ report
+//!                 profiler (times some calls, within a budget) ────────────┘
 //! ```
 
 mod counts;
@@ -78,7 +78,7 @@ use crate::engine::registry::ProbeId;
 /// in an empty pipe, the hit waits for them.
 ///
 /// # Forks
-/// A forked child goes on, with events of its own. Calls that were under way are uncounted there.
+/// A forked child continues, with events of its own. Calls that were under way are uncounted there.
 /// (With a budget, the child has no [daemon](Profiler), so its attachment [has
 /// failed](crate::Attachment::failure).) `exec` closes all.
 ///

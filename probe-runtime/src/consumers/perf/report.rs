@@ -1,8 +1,4 @@
-//! The counts at one moment, as a report.
-//!
-//! Writes the counts: as a table for people, as JSON and CSV for programs.
-//!
-//! The counts of one function at one moment.
+//! The counts at one moment, as a report: a table for people, JSON and CSV for programs.
 
 use std::fmt;
 use std::sync::Arc;

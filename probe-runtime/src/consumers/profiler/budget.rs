@@ -123,8 +123,8 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The largest savings and the largest debt, as the income of so many nanoseconds. A program that
-/// has slept for long must not spend more at once, and one surprise must not be paid for
+/// The largest savings and the largest debt, as the income of this number of nanoseconds. A program
+/// that has slept for long must not spend more at once, and one surprise must not be paid for
 /// indefinitely.
 const MAX_SAVINGS_NS: f64 = 250e6;
 const MAX_DEBT_NS: f64 = 5e9;
@@ -150,7 +150,8 @@ impl Bucket {
         self.limit == Limit::Unlimited
     }
 
-    /// Returns the income while so many nanoseconds pass on the clock, and on processors.
+    /// Returns the income of a time, which took `elapsed` nanoseconds on the clock, and `cpu`
+    /// nanoseconds of CPU time.
     pub(super) fn income(&self, elapsed: f64, cpu: f64) -> f64 {
         match self.limit {
             Limit::Percent(percent) => cpu * percent / 100.0,

@@ -1,25 +1,24 @@
-//! The state that hits, polls and reports share, and the accounts.
+//! The controller keeps the profiler within its budget. It holds the accounts and the state of each
+//! function.
 //!
-//! A *poll* does everything that is due, and returns when to poll again. Polls are made by the
-//! daemon, or by the program that steps the profiler. Their work is in [`windows`](super::windows).
+//! A *poll* does everything that is due, and returns when to poll again. The daemon polls, or the
+//! program that steps the profiler does. The work of a poll is in [`windows`](super::windows) and
+//! [`rebalance`](super::rebalance).
 //!
-//! Functions whose probes appear while the profiler runs.
-//!
-//! A function joins in three steps, since a consumer that takes probes may not wait for its own
-//! thread, which switches sites:
+//! # Functions whose probes appear while the profiler runs
+//! A consumer that takes probes may not wait for its own thread, which switches sites. So a
+//! function joins in steps:
 //!
 //! ```text
-//! Consumer::join     ▶ the sampler has the function: hits find it
+//! Consumer::join        ▶ the sampler has the function: hits find it
 //! ▸ the runtime adds the probes to the attachment, and counts the function's entries, but for one
 //!   that joined before the function's other probes
-//! ▸ take_in          ▶ it has a state, and is in reports
-//! ▸ admit (rebalances)  ▶ its probes have all joined: entries are counted, and it may be timed
+//! ▸ add_functions       ▶ it has a state, and is in reports
+//! ▸ promote (rebalance) ▶ its probes have all joined: entries are counted, and it may be timed
 //! ```
-//! Until then its mode is `Counted`, and no window has it, so its estimates are made as those of
-//! other functions. If its other probes don't come until the second rebalance, its entries become
-//! latent, until they come.
-//!
-//! The thread that makes the profiler's polls.
+//! Until the last step its mode is `Counted` and no window has it, so its estimates are made like
+//! those of other functions. If some of its probes are still missing at the second rebalance, its
+//! entries become latent until these probes join.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +67,7 @@ pub(super) struct ProfilerState {
 /// rough scale.
 pub(super) struct Controller {
     pub(super) states: Vec<FunctionState>,
-    /// Functions whose probes have not all joined yet, when that was last seen.
+    /// Functions some of whose probes had not joined yet at the last rebalance.
     pub(super) joining: Vec<usize>,
     /// The number of sites of each function.
     pub(super) sites: Vec<u32>,
@@ -84,7 +83,7 @@ pub(super) struct Controller {
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
     pub(super) time: TimeSource,
-    /// The time of its beginning in ticks, and the length of a tick in nanoseconds.
+    /// The time in ticks when the profiler began, and the length of a tick in nanoseconds.
     start_ticks: u64,
     pub(super) scale: f64,
     rehearsed: RehearsedCosts,
@@ -142,7 +141,8 @@ impl ProfilerState {
         }
     }
 
-    /// `None` in a forked child if the daemon was polling at the moment of the fork.
+    /// Locks the controller; `None` in a forked child if the daemon was polling at the moment of
+    /// the fork.
     fn controller(&self) -> Option<MutexGuard<'_, Option<Controller>>> {
         if self.is_own_process() {
             return Some(self.controller.lock().unwrap_or_else(PoisonError::into_inner));
@@ -154,7 +154,7 @@ impl ProfilerState {
         }
     }
 
-    /// Calls `act` with the sampler and the running state; `None` before attaching is complete.
+    /// Calls `act` with the sampler and the controller; `None` before attaching is complete.
     pub(super) fn with<R>(&self, act: impl FnOnce(&Sampler, &mut Controller) -> R) -> Option<R> {
         Some(act(self.sampler.get()?, self.controller()?.as_mut()?))
     }
@@ -198,8 +198,8 @@ impl ProfilerState {
         });
     }
 
-    /// Returns the time. In a forked child whose daemon is the parent's, it is that of the last
-    /// accounts.
+    /// Returns the time. A forked child has no daemon, so there it is the time at which the parent
+    /// last updated the accounts.
     pub(super) fn now_for(&self, controller: &Controller) -> f64 {
         if controller.has_daemon && !self.is_own_process() {
             controller.accounted_at
@@ -292,11 +292,11 @@ impl Controller {
     }
 
     pub(super) fn now(&self) -> f64 {
-        self.since_began(self.time.now())
+        self.nanoseconds_since_start(self.time.now())
     }
 
     /// Converts a time in ticks to nanoseconds since the profiler began.
-    fn since_began(&self, ticks: u64) -> f64 {
+    fn nanoseconds_since_start(&self, ticks: u64) -> f64 {
         ticks.saturating_sub(self.start_ticks) as f64 * self.scale
     }
 
@@ -326,8 +326,8 @@ impl Controller {
         })
     }
 
-    /// Updates the accounts: income, the cost of delivered hits since the last update, and its own
-    /// work.
+    /// Updates the accounts since the last update: income, the cost of delivered hits, and that of
+    /// the profiler's own work.
     pub(super) fn account(&mut self, sampler: &Sampler) {
         let (now, used, totals) = (self.now(), self.time.used(), sampler.totals());
         let elapsed = (now - self.accounted_at).max(0.0);
@@ -354,8 +354,8 @@ impl Controller {
         (self.accounted_at, self.used, self.totals) = (now, used, totals);
     }
 
-    /// Reads these functions, and accounts for the calls that the runtime has counted. Functions
-    /// that are counted in windows only are accounted for by the windows.
+    /// Reads these functions, and accounts for the calls that the runtime has counted. Windows
+    /// account for the functions that they alone count.
     pub(super) fn read_and_account(
         &mut self,
         sampler: &Sampler,
@@ -390,13 +390,13 @@ impl Controller {
         self.used_until(now) - self.cost.own
     }
 
-    /// Returns a moment before the last update of the accounts, or after it.
+    /// Returns the timestamp of a moment before the last update of the accounts, or after it.
     fn timestamp_at(&self, ticks: u64, by_all: f64) -> Timestamp {
         let worked = self.cost.used + by_all - self.used.by_all - self.cost.own;
-        Timestamp { time: self.since_began(ticks), worked }
+        Timestamp { time: self.nanoseconds_since_start(ticks), worked }
     }
 
-    /// Returns the present moment. Call this on the thread that polls.
+    /// Returns the present timestamp. Call this on the thread that polls.
     pub(super) fn timestamp(&self) -> Timestamp {
         let used = self.time.used_now();
         let own = used.by_this_thread - self.used.by_this_thread;
@@ -409,7 +409,7 @@ impl Controller {
         (-self.bucket.level / (self.income * FULL_DEBT_NS).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
-    /// Accounts for hits of so many calls, which took this time.
+    /// Accounts for the hits of this number of calls, which took this time.
     pub(super) fn spend(&mut self, calls: f64, time: f64) {
         self.cost.hits += time;
         self.bucket.account(0.0, self.bucket.price(time, calls));
@@ -425,8 +425,8 @@ impl Controller {
         }
     }
 
-    /// Gives states to functions that the sampler has got since the last call. Cost: a load, unless
-    /// there are any.
+    /// Gives states to functions that the sampler has added since the last call. Cost: a load if
+    /// there are no such functions.
     pub(super) fn add_functions(&mut self, sampler: &Sampler) {
         for function in self.states.len()..sampler.len() {
             let (ticks, by_all) = sampler.added(function);
@@ -439,7 +439,8 @@ impl Controller {
         self.loads.extend(self.states.len());
     }
 
-    /// Takes in functions, and lets those be timed whose probes have all joined. Returns these.
+    /// Adds functions, and promotes those whose probes have all joined: they may be timed. Returns
+    /// these.
     pub(super) fn promote(&mut self, sampler: &Sampler) -> Vec<usize> {
         self.add_functions(sampler);
         if self.joining.is_empty() {
@@ -452,7 +453,7 @@ impl Controller {
         let (joined, joining): (Vec<_>, Vec<_>) =
             self.joining.iter().partition(|_| has_all.next() == Some(true));
         self.joining = joining;
-        // Of one that waits since before the last rebalance, some probes may never come.
+        // If a function has waited for two rebalances, some of its probes may never join.
         let is_old = |it: &&usize| self.states[**it].added.time < self.schedule.last.time;
         let old: Vec<_> = self.joining.iter().filter(is_old).copied().collect();
         self.switch_off(&sampler.entries(&old));
@@ -489,7 +490,7 @@ impl Daemon {
                     thread::park_timeout(of_thread.poll(true));
                 }
             };
-            // The panic hook has printed the message. The program goes on.
+            // The panic hook has printed the message. The program continues.
             if catch_unwind(AssertUnwindSafe(watch)).is_err() {
                 of_thread.disable_all();
             }

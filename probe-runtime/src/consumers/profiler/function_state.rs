@@ -1,15 +1,12 @@
-//! The knowledge about one function: sums from the beginning until its last reading. Pure.
-//!
-//! The sums of a function whose hits were delivered, or whose mode has changed, from the beginning
-//! until its last reading. Pure.
+//! The state of one function: its mode, its sums from the beginning until its last reading, and the
+//! estimates that follow from them. Pure.
 
 use super::costs::Costs;
 use super::estimate::{Estimated, Rates, Ratio, Untimed, max_unseen_share};
 use super::rebalance::MeasureMode;
 use super::thread_state::FunctionTotals;
 
-/// A moment: the time since the profiler began, and how long the program has worked by then, on all
-/// processors.
+/// The time since the profiler began, and the CPU time that the program itself has used by then.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Timestamp {
     pub(super) time: f64,
@@ -42,7 +39,7 @@ pub(super) struct FunctionState {
     measured: Option<Box<MeasuredSums>>,
 }
 
-/// The knowledge about a function.
+/// The estimates for a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct FunctionEstimate {
     /// Calls that began, and polls; and the same without polls after a future's first one, with
@@ -57,7 +54,7 @@ pub(super) struct FunctionEstimate {
 }
 
 impl FunctionEstimate {
-    /// Returns the knowledge that a function was called so often, and no more.
+    /// Returns the estimate of a function of which only the number of calls is known.
     fn counted(seen: &FunctionTotals, known: impl Fn(f64) -> Estimated) -> Self {
         let likely = seen.calls - seen.resumed;
         Self { calls: known(seen.calls), first: known(likely), likely, ..Self::default() }
@@ -114,8 +111,8 @@ impl FunctionState {
         !is_short && !self.is_joining && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
     }
 
-    /// Returns the knowledge as of a reading that is not added, in a program of at most so many
-    /// threads. `others` are the untimed calls of any function.
+    /// Returns the estimates as of a reading that is not added, in a program of at most this
+    /// number of threads. `others` are the untimed calls of any function.
     pub(super) fn estimate(
         &self,
         seen: FunctionTotals,
@@ -213,7 +210,7 @@ impl CallTimes {
 }
 
 impl MeasuredSums {
-    /// Returns those of a function before its first reading, which was added at this moment.
+    /// Creates the sums of a function that was added at this time, before its first reading.
     pub(super) fn since(added: Timestamp) -> Self {
         Self { from: added, ..Self::default() }
     }
@@ -283,8 +280,8 @@ impl MeasuredSums {
         self.first_rates.add(weight, first, worked, hits);
     }
 
-    /// Returns how many calls windows may have missed until the program had worked for so long, if
-    /// their first one saw this rate. The rate before them may have gone on until then.
+    /// Returns how many calls windows may have missed until the program had worked for this time,
+    /// if the first window saw this rate. The earlier rate may have lasted until that window.
     fn missed_until(&self, worked: f64, rate: f64) -> f64 {
         let missed = |(before, since): (f64, f64)| (before - rate).max(0.0) * (worked - since).max(0.0);
         self.missed + self.before_windows.map_or(0.0, missed)
@@ -317,9 +314,7 @@ impl MeasuredSums {
         }
     }
 
-    /// Returns the knowledge as of the last reading; see [`FunctionState::known`].
-    ///
-    /// [`FunctionState::known`]: super::function_state::FunctionState::known
+    /// Returns the estimates as of the last reading; see [`FunctionState::estimate`].
     pub(super) fn estimate(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;

@@ -1,14 +1,13 @@
 //! Counts and times calls within a budget.
 //!
 //! ```text
-//! hits ▶ timing ▶ part, stack (each thread's sums)
-//!            ▲ sampler: modes, windows        ▼ read
-//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure); late (functions that join); shares (the
-//!                            processor's clock) ▶ code (pure)
-//!                            windows ▶ stretch (when, pure)
-//!                                             ▼
-//!                    function_state (sums) ▶ estimate (pure) ▶ report
+//! hits ▶ sampler (modes, the window) ▶ thread_state (each thread's calls and sums)
+//!           ▲ switches, opens windows                 ▼ reads
+//! daemon ▶ controller (accounts) ▶ rebalance (modes), windows (times), shares (CPU samples)
+//!                                                     ▼
+//!          costs (of hits) ▶ function_state (sums) ▶ estimate ▶ report
 //! ```
+//! The controller keeps the cost within the [budget](Budget).
 
 mod budget;
 mod controller;
@@ -102,7 +101,7 @@ use crate::engine::registry::ProbeId;
 ///   other code. Up to 128 threads are sampled. None are if the kernel does not permit it, or if a
 ///   filter of system calls (seccomp) is installed.
 /// - Where a thread has several stacks (stackful coroutines), an exit ends a call whose entry had
-///   about its stack pointer. A call that goes on on another thread has no time.
+///   about its stack pointer. A call that another thread continues has no time.
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
 /// - Functions that join a [standing](ProbeSet::standing) attachment are timed from the next look
@@ -149,8 +148,8 @@ use crate::engine::registry::ProbeId;
 /// The daemon ends before dropping the attachment returns. A forked child has no daemon. The
 /// attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile
 /// is that at the fork; its threads are not sampled. The profile is empty if another thread was
-/// polling at the moment of the fork. A profiler that is [stepped](Self::stepped) goes on in the
-/// child, with the same exception.
+/// polling at the moment of the fork. A profiler that is [stepped](Self::stepped) continues in
+/// the child, with the same exception.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler, probe, select};

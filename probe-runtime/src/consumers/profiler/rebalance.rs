@@ -1,20 +1,20 @@
-//! Rebalances: all functions are read, and their modes chosen anew ([`plan`](super::rebalance)).
+//! A *rebalance* reads all functions, and chooses their modes anew: timed at each call, counted at
+//! each call, or counted in windows.
 //!
-//! Rebalances begin after 0.3 ms, and are made as often as a part of the budget pays for, but less
-//! and less often. None is made during a window.
+//! # When
+//! The first rebalance comes after 0.3 ms. The next ones come as often as a part of the budget pays
+//! for, and ever less often. They do not come during a window.
 //!
 //! Functions that have become hot since the last rebalance may cost many times as much as it, since
-//! each of their calls is counted. Then the next one comes sooner. If surprises come at random,
-//! they cost the time between rebalances, squared, times something; the sum of that and of the
-//! rebalances themselves is smallest where both are equal. So the time between is multiplied by the
-//! root of the ratio of the two, and at most doubled where nothing has surprised.
+//! each of their calls is counted. After such a surprise, the next rebalance comes sooner. The cost
+//! of random surprises grows with the square of the time between rebalances. The sum of that and of
+//! the rebalances' own cost is smallest where both are equal. So the time between rebalances is
+//! multiplied by the root of the ratio of the two. Without a surprise, it is at most doubled.
 //!
 //! Between rebalances, the samples of the processor's clock tell which functions run now. A *hot
-//! check* reads these few, and leads to a rebalance if their calls have become dear.
+//! check* reads these few, and leads to a rebalance if their calls have become expensive.
 //!
-//! Decides which functions are timed at each call, counted at each call, or counted in windows.
-//! Pure.
-//!
+//! # Which mode
 //! A function's *load* is the cost of its recent calls, as a part of the income of the same time.
 //! Functions are taken in the order of their loads, the smallest first, so that as many as possible
 //! are measured completely:
@@ -36,9 +36,9 @@ use crate::engine::sites::Visibility;
 
 /// The time before the first rebalance, and the minimum time between two, in nanoseconds.
 const MIN_REBALANCE_NS: f64 = 300e3;
-/// The minimum time between two rebalances, as a part of all time so far, and its limit in
-/// nanoseconds. So a function that has become hot since the last rebalance has had only that part
-/// of the time to cost anything.
+/// The minimum time between two rebalances, as a part of all time so far, and the limit of that
+/// minimum in nanoseconds. So a function that has become hot since the last rebalance has had only
+/// that part of the time to cost anything.
 const MIN_REBALANCE_SHARE: f64 = 0.05;
 const SETTLED_REBALANCE_NS: f64 = 100e6;
 /// The part of the income for rebalances. It is larger at first, by the ratio of these nanoseconds
@@ -51,10 +51,11 @@ const WAKEUP_COST_NS: f64 = 20e3;
 /// The maximum time between two rebalances: a multiple of all time so far, and in nanoseconds.
 const MAX_REBALANCE_FACTOR: f64 = 2.0;
 const MAX_REBALANCE_NS: f64 = 4e9;
-/// The time between rebalances from which on there is time for more than rebalances.
+/// The minimum time between hot checks, in nanoseconds. If rebalances are closer together, there
+/// are no hot checks.
 const MIN_CHECK_NS: f64 = 10e6;
 /// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
-/// next rebalance they may be so many that timing them takes as long as they do.
+/// next rebalance there may be enough of them that timing takes as long as the calls do.
 const SHORT_CALL_NS: f64 = 2e3;
 /// The number of samples of the processor's clock from which on windows always have a function.
 const HOT_SAMPLES: u32 = 3;
@@ -65,10 +66,11 @@ const EXPECTED_HIT_SHARE: f64 = 0.5;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCH_FUNCTION_NS: f64 = 400.0;
 
+/// Decides when the next rebalance or hot check is due. Pure.
 #[derive(Clone, Debug)]
 pub(super) struct RebalanceSchedule {
     pub(super) last: Timestamp,
-    /// How long calls may have gone untimed by then, and how much of it windows did not look at.
+    /// How long calls may have gone untimed by then, and how much of that no window looked at.
     pub(super) untimed: f64,
     pub(super) unwatched: f64,
     /// The time of all hits by then.
@@ -82,7 +84,7 @@ pub(super) struct RebalanceSchedule {
 }
 
 impl RebalanceSchedule {
-    /// Begins soon.
+    /// Creates a schedule whose first rebalance is due after [`MIN_REBALANCE_NS`].
     pub(super) fn new() -> Self {
         Self {
             last: Timestamp::default(),
@@ -196,8 +198,8 @@ impl Controller {
         }
     }
 
-    /// Looks at the functions that ran lately, and makes a rebalance if their calls since the last
-    /// one have cost more than was to be expected, by more than a rebalance.
+    /// Looks at the functions that ran lately. Rebalances if their calls since the last rebalance
+    /// have cost more than expected, by more than a rebalance.
     pub(super) fn check_hot(&mut self, sampler: &Sampler) {
         self.schedule.next_check = self.now()
             + match self.bucket.price(WAKEUP_COST_NS, 0.0) {
@@ -211,7 +213,7 @@ impl Controller {
             return;
         };
         let mut lately = shares.take_recent();
-        // One that has joined is known from the next rebalance on.
+        // A function that has just joined has no state before the next rebalance.
         lately.retain(|it| self.states.get(*it).is_some_and(|it| it.mode != MeasureMode::Sampled));
         let costs = self.costs();
         let (mut calls, mut time) = (0.0, 0.0);
@@ -332,7 +334,7 @@ const FORGOTTEN_CALLS: f64 = 1e-3;
 /// nearest cache if they are called in turns.
 const CACHED_FUNCTIONS: f64 = 256.0;
 
-/// How a function is measured now.
+/// The figures of a function that decide its mode.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct ModeInput {
     pub(super) mode: MeasureMode,
@@ -342,7 +344,7 @@ struct ModeInput {
     pub(super) may_be_timed: bool,
 }
 
-/// The recent costs of functions.
+/// The recent costs of functions. Pure.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Loads {
     calls: Vec<f64>,
@@ -363,7 +365,7 @@ impl Loads {
         loads
     }
 
-    /// Makes room for so many functions. Those added last have not been called.
+    /// Makes room for this number of functions. Those added last have not been called.
     pub(super) fn extend(&mut self, functions: usize) {
         self.calls.resize(functions, 0.0);
         self.others_between.resize(functions, 0.0);
@@ -453,7 +455,7 @@ mod tests {
     use super::*;
 
     /// Returns the times between rebalances that cost 0.1 ms each, at 1 % of a processor, if calls
-    /// between two of them cost so many milliseconds.
+    /// between two of them cost `hits` milliseconds.
     fn between(hits: &[f64]) -> Vec<f64> {
         let mut schedule = RebalanceSchedule::new();
         let each = |hits: &f64| {

@@ -1,4 +1,5 @@
-//! The state by which hits of the profiler are sampled; [`timing`](super::sampler) handles them.
+//! Handles the hits of the profiler: counts calls, and times them as the functions' modes and the
+//! window say.
 //!
 //! While a function is only counted, the runtime counts it
 //! ([`Switch::count`](crate::Switch::count)), and no hit comes here. A hit that comes here counts
@@ -15,11 +16,8 @@
 //! exits stay active for as long again, so that the call can end. All data belongs to the thread.
 //!
 //! Functions of probes that [join](crate::Consumer::join) are added at the end, without a lock that
-//! polls hold. The next poll or report [takes them
-//! in](super::controller::Controller::add_functions).
-//!
-//! Handles the hits of the profiler: counts calls, and times them as the [sampler](Sampler)'s modes
-//! and its window say.
+//! polls hold. The next poll or report [gives them
+//! states](super::controller::Controller::add_functions).
 //!
 //! Cost of a timed call: two readings of the clock, and a frame on its thread's stack. A hit takes
 //! no lock, executes no locked instruction, allocates nothing and makes no system call.
@@ -315,7 +313,7 @@ impl Sampler {
         is_plain
     }
 
-    /// Returns what a hit tells of its call.
+    /// Returns the call that a hit belongs to.
     #[inline(always)]
     fn sampled_call(&self, event: &Event<'_>, act: PackedAction) -> Option<SampledCall> {
         let function = act.function() as usize;

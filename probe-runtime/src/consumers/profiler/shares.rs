@@ -1,15 +1,14 @@
 //! Shares of the CPU time, from a sampled clock: which function's code a thread was executing each
-//! time it had used another period. [`CodeMap`] says whose an address is. Making it takes a while
-//! for each site, once; the cost of samples does not depend on the number of sites.
+//! time it had used another period. A [`CodeMap`] finds the function of an address. Making it takes
+//! a while for each site, once; the cost of samples does not depend on the number of sites.
 //!
 //! Samples lie at equal distances in a thread's own time, so the error of a share is at most that
 //! of as many samples at random instants.
 //!
-//! Which function's machine code is at an address. Pure.
-//!
-//! A machine function whose first site is an entry is that function's, from its beginning to its
-//! end. Within it, what lies between the entry and the last exit of an inlined copy of another
-//! function is that function's; the innermost copy counts. In a machine function of a function
+//! # Which function's machine code is at an address
+//! A machine function whose first site is an entry belongs to that function, from its beginning to
+//! its end. Within it, the code between the entry and the last exit of an inlined copy of another
+//! function belongs to that one; the innermost copy counts. In a machine function of a function
 //! without probes, only such copies are known.
 //!
 //! ```text
@@ -59,7 +58,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Begins, if the kernel permits it.
+    /// Starts without samples; `None` if the kernel does not permit sampling.
     pub(super) fn begin() -> Option<Self> {
         is_unfiltered().then(|| Self { threads: Some(BTreeMap::new()), ..Self::default() })
     }
@@ -173,7 +172,7 @@ fn wilson_interval(seen: u64, all: u64) -> Estimated {
 /// and touching each page of a large frame, comes before.
 const MAX_ENTRY_OFFSET_BYTES: usize = 256;
 
-/// The code of all functions, by address.
+/// The code of all functions, by address. Pure.
 #[derive(Clone, Default, Debug)]
 pub(super) struct CodeMap {
     /// Ranges of code and their functions, by their beginnings. Those of a machine function follow

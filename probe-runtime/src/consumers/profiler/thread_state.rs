@@ -2,9 +2,9 @@
 //! thread writes them. Other threads may read the sums.
 //!
 //! The calls are a stack, the innermost last. Life cycle: zeroed at the thread's first hit; a call
-//! is pushed at its entry and taken out at its exit, as [the rule of pairing](pairing) says. A call is
-//! *current* while its function's mode or its window lasts; otherwise it has lost its exit, and is
-//! dropped by the next hit that finds it. Cost: 5 KiB for each thread.
+//! is pushed at its entry and taken out at its exit, as [the rule of pairing](pairing) says. A call
+//! is *current* while its function's mode or its window lasts; otherwise it has lost its exit, and
+//! is dropped by the next hit that finds it. Cost: 5 KiB for each thread.
 
 // Safety: relies on zeroes being an empty stack, and sums of no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -114,7 +114,7 @@ impl ThreadStack {
         self.innermost().map(|(_, call)| call)
     }
 
-    /// Drops all calls but so many of the outermost ones.
+    /// Drops all calls but this number of the outermost ones.
     #[inline(always)]
     fn truncate(&self, keep: usize) {
         while let Some(last) = self.len.load(Relaxed).checked_sub(1).filter(|last| *last >= keep) {
@@ -152,7 +152,7 @@ impl ThreadStack {
         }
     }
 
-    /// Returns whether the innermost call goes on for sure. Then so do those around it.
+    /// Returns whether the innermost call is open for sure. Then so are those around it.
     #[inline(always)]
     fn is_surely_open(&self, hit: Place, begins: bool) -> bool {
         self.top().is_none_or(|top| {
@@ -162,7 +162,7 @@ impl ThreadStack {
     }
 
     /// Returns whether a hit of this thread begins a call inside of those that are being timed, or
-    /// ends the innermost one, or whether none is timed. `key` is that of the hit.
+    /// ends the innermost one, or whether no call is timed. `key` is that of the hit.
     #[inline(always)]
     pub(super) fn is_plain(&self, hit: Place, key: u64, thread: u64, begins: bool) -> bool {
         self.thread.load(Relaxed) == thread

@@ -1,24 +1,24 @@
-//! Executes windows step by step ([`sampling interval`](super::windows) plans them).
+//! Plans windows, and executes them step by step.
 //!
-//! Order of switching: exits become active before entries, and all threads see both before the
-//! window opens. The window closes before any site becomes latent. So the exit of each timed call
-//! is active for the whole call, or the call is forgotten.
-//!
-//! Plans windows: when they are, and which functions they sample.
-//!
+//! # When
 //! ```text
-//!            sampling interval                                     next sampling interval
+//!            sampling interval                          next sampling interval
 //! ├───────┬──────┬───────┬──────┬──────┬───────┬────────┼──── …
 //!         warm   count   warm   time   end
 //!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
 //! ```
-//! Each stretch of time has one window. Its place is random and uniform, except that it must fit,
+//! Each sampling interval has one window. Its place is random and uniform, except that it must fit,
 //! and its length does not depend on anything that it sees. So windows represent all of the time,
 //! whatever the program does. A sampling interval is as long as its window costs, within limits,
 //! and randomly up to half longer or shorter.
 //!
 //! Sites that were just switched take longer at first, because other processors fetch the code
 //! anew. So a window begins a while after its functions' sites were switched.
+//!
+//! # Order of switching
+//! Exits become active before entries, and all threads see both before the window opens. The window
+//! closes before any site becomes latent. So the exit of each timed call is active for the whole
+//! call, or the call is forgotten.
 
 use super::controller::Controller;
 use super::estimate::Untimed;
@@ -92,8 +92,8 @@ impl Controller {
             let weight = weight as f32;
             self.states[function].weight = weight;
         }
-        let is_estimated = |it: &usize| self.states[*it].mode == MeasureMode::Sampled;
-        self.counted_in_window = self.windows.functions.iter().copied().filter(is_estimated).collect();
+        let is_sampled = |it: &usize| self.states[*it].mode == MeasureMode::Sampled;
+        self.counted_in_window = self.windows.functions.iter().copied().filter(is_sampled).collect();
         if self.counted_in_window.is_empty() {
             return self.begin_timing(sampler);
         }
@@ -136,13 +136,13 @@ impl Controller {
         let inside = &self.windows.functions;
         let (functions, entries, exits) = (inside.len(), sampler.entries(inside), sampler.exits(inside));
         self.switch_on(&exits, Visibility::Eventual);
-        // They are on: they count. All threads see that they don't any more.
+        // The entries count until all threads have seen that they deliver.
         self.switch.deliver(&entries);
         self.refused += self.switch.on(&[], Visibility::Synchronous).refused();
         self.cost.toggles += functions as u64;
         self.windows.note_switched(functions);
-        let [soon, length, weight] = self.windows.timing_ticks(self.scale);
-        sampler.open(soon, length, weight);
+        let [delay, length, weight] = self.windows.timing_ticks(self.scale);
+        sampler.open(delay, length, weight);
         self.windows.phase = Phase::Timing(self.now());
     }
 
@@ -172,8 +172,8 @@ impl Controller {
         self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.schedule.last.time)
     }
 
-    /// Returns how long calls may have gone untimed, and the number of windows so far. It is NaN if
-    /// windows can't tell what ran meanwhile.
+    /// Returns how long calls may have gone untimed, and the number of windows so far. That number
+    /// is NaN if some windows have not had all functions.
     pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> Untimed {
         let of_mode = |mode| (0..self.states.len()).filter(move |it| self.states[*it].mode == mode);
         let is_called = || {
@@ -223,8 +223,8 @@ impl Controller {
     }
 }
 
-/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTING_WINDOWS`] times as
-/// long.
+/// The length of the part of a window that times calls, in nanoseconds. Other parts are in units of
+/// it: the one that counts calls takes [`COUNTING_WINDOWS`].
 const WINDOW_NS: f64 = 60e3;
 const COUNTING_WINDOWS: f64 = 4.0;
 /// The time until the code of hits is warm: a part of the window, and nanoseconds for each
@@ -232,8 +232,8 @@ const COUNTING_WINDOWS: f64 = 4.0;
 const WARM_UP_WINDOWS: f64 = 0.3;
 const WARM_UP_PER_FUNCTION_NS: f64 = 300.0;
 const MAX_EXTRA_WARM_UP_WINDOWS: f64 = 1.5;
-/// The longest sampling interval, in nanoseconds, without a debt; and the longest time in one until
-/// the accounts are looked at.
+/// The longest sampling interval without a debt, and the longest time between two updates of the
+/// accounts, in nanoseconds.
 const MAX_INTERVAL_NS: f64 = 1e9;
 const ACCOUNTING_INTERVAL_NS: f64 = 250e6;
 /// The part of the income for windows.
@@ -255,7 +255,7 @@ const MAX_WINDOW_SITES: f64 = 16_384.0;
 /// The length of a sampling interval that pays for the number of sites in its window.
 const PAYING_INTERVAL_NS: f64 = 60e6;
 
-/// The state of sampling intervals and windows.
+/// The state of sampling intervals and windows. Pure.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
     phase: Phase,
@@ -265,7 +265,7 @@ pub(super) struct Windows {
     interval_start: f64,
     interval_end: f64,
     window_start: f64,
-    /// The time of the next look at the accounts, at the latest.
+    /// The time of the next update of the accounts, at the latest.
     next_accounting: f64,
     /// The cost of a window, in units of the budget.
     pub(super) cost: f64,
@@ -287,19 +287,20 @@ pub(super) struct Windows {
     random: u64,
 }
 
+/// The part of the sampling interval, with the time since when it lasts.
 #[derive(Clone, PartialEq, Debug)]
 enum Phase {
     Idle,
-    /// Since this time, like the following phases.
     Warming(f64),
-    /// With the calls of each function by then; without polls after a future's first one.
+    /// With two numbers for each function by then: its calls, and those of them that are not later
+    /// polls of a future.
     Counting(Timestamp, Vec<[f64; 2]>),
     Timing(f64),
 }
 
 impl Windows {
-    /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
-    /// number of calls.
+    /// Plans for this number of functions; `seed` is any number. `price` returns the cost of a time
+    /// and a number of calls.
     pub(super) fn new(
         seed: u64,
         functions: usize,
@@ -338,7 +339,7 @@ impl Windows {
         }
     }
 
-    /// Notes that so many functions were switched.
+    /// Fits the warm-up to the number of functions that were switched.
     fn note_switched(&mut self, functions: usize) {
         self.warm_up = WARM_UP_WINDOWS
             + (functions as f64 * WARM_UP_PER_FUNCTION_NS / WINDOW_NS).min(MAX_EXTRA_WARM_UP_WINDOWS);
@@ -371,7 +372,7 @@ impl Windows {
         self.next_accounting = now + ACCOUNTING_INTERVAL_NS;
     }
 
-    /// Returns whether it is time for the window, and not only to look at the accounts.
+    /// Returns whether it is time for the window, and not only for updating the accounts.
     fn is_due(&mut self, now: f64) -> bool {
         self.next_accounting = now + ACCOUNTING_INTERVAL_NS;
         now >= self.window_start
@@ -408,7 +409,8 @@ impl Windows {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Notes the cost of a window of so many sites, and fits the number of the next window's to it.
+    /// Records the cost of a window with this number of sites, and fits the next window's number to
+    /// it.
     /// The number depends on earlier windows only, so it favours no function.
     fn record_cost(&mut self, sites: u64, spent: f64, income: f64) {
         self.cost = spent.max(self.cost + LAST_WINDOW_WEIGHT * (spent - self.cost));
