@@ -80,7 +80,7 @@ pub(crate) fn attach_ast(
     #[cfg(feature = "trace")]
     let selected = select_triggers(&spec.triggers, failed)?;
     #[cfg(feature = "trace")]
-    let more: Vec<_> = selected.iter().flat_map(|it| it.more()).copied().collect();
+    let more: Vec<_> = selected.iter().flat_map(super::trigger::Selected::more).copied().collect();
     #[cfg(not(feature = "trace"))]
     let more = Vec::new();
     for ((at, item), report) in spec.items.iter().enumerate().zip(&reports.files) {
