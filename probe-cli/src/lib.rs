@@ -16,10 +16,10 @@ mod measured;
 mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]
-mod outside;
-#[cfg(target_os = "linux")]
 mod preload;
 mod progress;
+#[cfg(target_os = "linux")]
+mod ptrace_count;
 mod staged;
 pub mod tables;
 pub mod text;

@@ -14,8 +14,8 @@ use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
 use crate::live::{LOOK, Pace, Screen, Stop};
 use crate::output::{Failure, Shown};
-use crate::outside::{Counters, Counting};
 use crate::progress::Progress;
+use crate::ptrace_count::{Counters, Counting};
 use crate::tables::Probe;
 use crate::text::{clean, count};
 

@@ -22,10 +22,10 @@ use probe_inject::{InjectError, Memory, Process};
 use probe_protocol::{Client, ClientError};
 use probe_runtime::Selector;
 
-use super::chosen::{Probes, probes};
-use super::hurry::Hurry;
-use super::leave::{STAND, leave};
-use super::region::{MOST, REGIONS, Region, place};
+use super::counter_page::{MOST, REGIONS, Region, place};
+use super::detach_stub::{STAND, leave};
+use super::raise_priority::Hurry;
+use super::select::{Probes, probes};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
@@ -55,7 +55,7 @@ pub type Counters = Vec<Vec<u64>>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hits<'a> {
     /// The probe.
-    pub row: &'a super::chosen::Row,
+    pub row: &'a super::select::Row,
     /// Number of its sites that are counted.
     pub sites: u64,
     /// Number of its hits.

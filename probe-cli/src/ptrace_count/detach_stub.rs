@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use probe_inject::{Halted, Mapping, ThreadRegisters};
 
-use super::region::Region;
+use super::counter_page::Region;
 use super::stub::{SITE, rest};
 
 /// The time for which threads stand while stacks are read.

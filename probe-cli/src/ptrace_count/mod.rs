@@ -6,15 +6,15 @@
 //! that can be had without a runtime: no fields, no times, no threads.
 
 #[cfg(target_arch = "x86_64")]
-mod chosen;
+mod counter_page;
 #[cfg(target_arch = "x86_64")]
 mod counting;
 #[cfg(target_arch = "x86_64")]
-mod hurry;
+mod detach_stub;
 #[cfg(target_arch = "x86_64")]
-mod leave;
+mod raise_priority;
 #[cfg(target_arch = "x86_64")]
-mod region;
+mod select;
 #[cfg(target_arch = "x86_64")]
 mod stub;
 #[cfg(target_arch = "x86_64")]
