@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::error::Problem;
 use super::functions::Functions;
 use super::image::Image;
-use super::straight::passed_once;
+use super::straight_line::passed_once;
 
 /// Bytes of a function that are decoded. Nothing is known of a longer one.
 const LONGEST: usize = 1 << 20;
