@@ -3,8 +3,8 @@
 
 pub mod args;
 pub mod audit;
+mod call_stats;
 pub mod commands;
-mod compared;
 pub mod doctor;
 pub mod elf;
 #[cfg(target_os = "linux")]
@@ -12,7 +12,6 @@ mod inject;
 mod json;
 #[cfg(target_os = "linux")]
 mod live;
-mod measured;
 mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use probe_trace::export::{Error, Format, export};
 
 use crate::args;
+use crate::call_stats::open;
 use crate::json::Made;
-use crate::measured::open;
 use crate::output::{Exit, Failure, Shown};
 use crate::staged::Staged;
 use crate::text::count;

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::report::rounded;
 use crate::args;
-use crate::compared::{Compared, Comparison, Worse, compare};
+use crate::call_stats::{Compared, Comparison, Worse, compare};
+use crate::call_stats::{FunctionRow, Report, measure};
 use crate::elf::open_regular;
 use crate::json::{SCHEMA, document};
-use crate::measured::{FunctionRow, Report, measure};
 use crate::output::{Exit, Failure, Shown};
 use crate::progress::Progress;
 use crate::text::{clean, count};

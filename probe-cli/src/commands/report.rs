@@ -7,8 +7,8 @@ use probe_runtime::__tools::{Table, Time};
 use serde::Serialize;
 
 use crate::args;
+use crate::call_stats::{FunctionRow, Losses, Measured, measure};
 use crate::json::{SCHEMA, document};
-use crate::measured::{FunctionRow, Losses, Measured, measure};
 use crate::output::{Failure, Shown};
 use crate::text::{clean, count, was};
 

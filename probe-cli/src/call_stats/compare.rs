@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::measured::{FunctionRow, Spread, of_both};
+use crate::call_stats::{FunctionRow, Spread, of_both};
 
 /// One function in both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -264,7 +264,7 @@ mod tests {
     use probe_tests::random::Random;
 
     use super::*;
-    use crate::measured::Durations;
+    use crate::call_stats::Durations;
 
     fn row(function: &str, calls: u64, mean: f64, error: Option<f64>) -> FunctionRow {
         FunctionRow {

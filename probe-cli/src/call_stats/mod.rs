@@ -5,12 +5,14 @@
 //!                                              └─ durations: quantiles, the mean with its error, and their spread
 //! ```
 
+mod compare;
 mod durations;
 mod functions;
 mod read;
 mod report;
 mod spread;
 
+pub use compare::{Compared, Comparison, Worse, compare};
 #[cfg(test)]
 pub use durations::Durations;
 pub use read::{Measured, measure, open};
