@@ -16,11 +16,11 @@ mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;
+pub mod probe_tables;
 mod progress;
 #[cfg(target_os = "linux")]
 mod ptrace_count;
 mod staged;
-pub mod tables;
 pub mod text;
 #[cfg(target_os = "linux")]
 mod top;

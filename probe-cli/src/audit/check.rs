@@ -4,7 +4,7 @@ use probe_runtime::abi::Convention;
 
 use super::finding::Findings;
 use crate::elf::{ElfError, Functions, Image, functions};
-use crate::tables::{Form, ObjectProbes, Probe, SITE_LEN, Site, SiteState};
+use crate::probe_tables::{Form, ObjectProbes, Probe, SITE_LEN, Site, SiteState};
 use crate::text::hex;
 
 /// A site, and its probe.

@@ -10,8 +10,8 @@ use crate::audit::{Audit, AuditedSite, audit};
 use crate::elf::Image;
 use crate::json::{SCHEMA, document};
 use crate::output::{Exit, Failure, Shown};
+use crate::probe_tables::{Form, ObjectProbes};
 use crate::progress::Progress;
-use crate::tables::{Form, ObjectProbes};
 use crate::text::{clean, count};
 
 pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Shown, Failure> {

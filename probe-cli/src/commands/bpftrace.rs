@@ -18,7 +18,7 @@ use probe_runtime::Kind;
 
 use crate::elf::{Beginnings, Functions, Image, Problem, functions};
 use crate::output::{Failure, Shown};
-use crate::tables::Probe;
+use crate::probe_tables::Probe;
 use crate::text::{clean, count};
 
 /// Bytes of a text that bpftrace takes, unless it is told otherwise.

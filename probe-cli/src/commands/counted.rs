@@ -14,9 +14,9 @@ use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
 use crate::live::{LOOK, Pace, Screen, Stop};
 use crate::output::{Failure, Shown};
+use crate::probe_tables::Probe;
 use crate::progress::Progress;
 use crate::ptrace_count::{Counters, Counting};
-use crate::tables::Probe;
 use crate::text::{clean, count};
 
 const COUNT: &str = "count";

@@ -19,8 +19,8 @@ use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
 use crate::output::{Exit, Failure, Shown};
+use crate::probe_tables::{ObjectProbes, Probe};
 use crate::progress::Progress;
-use crate::tables::{ObjectProbes, Probe};
 use crate::text::{clean, count};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use probe_runtime::__tools::Table;
 use serde::Serialize;
 
-use crate::tables;
+use crate::probe_tables;
 use crate::text::{clean, count, was};
 
 /// A probe, as a table and as a row of JSON.
@@ -44,9 +44,9 @@ pub(super) struct LeftOut {
     pub(super) reason: String,
 }
 
-impl<'a> From<&'a tables::Probe> for Listed<'a> {
-    fn from(probe: &'a tables::Probe) -> Self {
-        let field = |field: &'a tables::FieldOf| Field {
+impl<'a> From<&'a probe_tables::Probe> for Listed<'a> {
+    fn from(probe: &'a probe_tables::Probe) -> Self {
+        let field = |field: &'a probe_tables::FieldOf| Field {
             name: (&field.name).into(),
             ty: field.ty.map(|ty| ty.name().into()),
         };

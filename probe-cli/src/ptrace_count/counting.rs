@@ -29,7 +29,7 @@ use super::select::{Probes, probes};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
-use crate::tables::NOP;
+use crate::probe_tables::NOP;
 use crate::text::count;
 
 /// The time for handlers that have interrupted a stub to end.

@@ -10,7 +10,7 @@ use probe_runtime::Selector;
 
 use crate::elf::{Image, Runtime};
 use crate::inject::{Object, objects};
-use crate::tables::{ObjectProbes, Probe};
+use crate::probe_tables::{ObjectProbes, Probe};
 
 /// A probe of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]

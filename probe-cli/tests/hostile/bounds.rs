@@ -7,7 +7,7 @@ use std::io;
 
 use probe_cli::audit::audit;
 use probe_cli::elf::{Image, Source};
-use probe_cli::tables::ObjectProbes;
+use probe_cli::probe_tables::ObjectProbes;
 
 use crate::judge::{Seen, read};
 use crate::made::{DEFINITION, Made, note};

@@ -94,7 +94,7 @@ fn tables_elsewhere_are_named() {
 /// Returns the first finding of a file.
 fn finding(file: Vec<u8>) -> String {
     let image = probe_cli::elf::Image::read("it", Box::new(file)).unwrap();
-    let object = probe_cli::tables::ObjectProbes::of(&image).unwrap();
+    let object = probe_cli::probe_tables::ObjectProbes::of(&image).unwrap();
     let audit = probe_cli::audit::audit(&image, &object).unwrap();
     audit.findings.shown[0].problem.clone()
 }

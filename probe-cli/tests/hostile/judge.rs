@@ -2,7 +2,7 @@
 
 use probe_cli::audit::audit;
 use probe_cli::elf::{Beginnings, Image, functions};
-use probe_cli::tables::ObjectProbes;
+use probe_cli::probe_tables::ObjectProbes;
 
 /// The numbers of a file's parts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
