@@ -13,12 +13,12 @@ mod loader;
 #[cfg(target_arch = "x86_64")]
 mod objects;
 #[cfg(target_arch = "x86_64")]
-mod served;
+mod serve;
 
 #[cfg(target_arch = "x86_64")]
 pub use objects::{Object, objects};
 #[cfg(target_arch = "x86_64")]
-pub use served::serve;
+pub use serve::serve;
 #[cfg(not(target_arch = "x86_64"))]
 mod absent;
 #[cfg(not(target_arch = "x86_64"))]

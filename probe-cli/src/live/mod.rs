@@ -3,16 +3,16 @@
 //! The agent in the program makes everything latent when the connection ends. So nothing stays
 //! behind if `probectl` is killed, or its terminal is closed.
 
-mod brought;
-mod pace;
+mod child;
+mod flight_recorders;
+mod injected_agent;
 mod program;
-mod recorders;
+mod schedule;
 mod screen;
-mod started;
 mod stop;
 
-pub use pace::Pace;
+pub use flight_recorders::{ending, recorder, recorders};
 pub use program::{Process, Program, bring, connect, failure};
-pub use recorders::{ending, recorder, recorders};
+pub use schedule::Pace;
 pub use screen::Screen;
 pub use stop::{LOOK, Stop, Watched, watch, watch_at};

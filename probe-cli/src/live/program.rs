@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
-use super::brought::{Brought, gone};
-use super::started::Started;
+use super::child::Started;
+use super::injected_agent::{Brought, gone};
 use super::stop::Stop;
 use crate::inject::serve;
 use crate::output::{Failure, note};

@@ -13,8 +13,8 @@ use probe_protocol::Client;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{exit, pipe};
 
-use super::pace::Pace;
 use super::program::failure;
+use super::schedule::Pace;
 use crate::output::Failure;
 
 /// The exit code after a second signal.
