@@ -18,14 +18,14 @@
 //! Cost: that of the consumers, and of a report of each of them in each window. Here, a thread for
 //! each request.
 
-mod acting;
-mod commands;
-mod link;
+mod actions;
+mod connection;
+mod keep_alive;
 mod log;
 mod readings;
 mod recordings;
-mod upkeep;
-mod watching;
+mod rule_driver;
+mod shell_commands;
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use probe_lang::rules::Engine;
 use crate::live::{Program, Stop};
 use crate::output::{Failure, Shown};
 use log::Log;
-use watching::Watching;
+use rule_driver::Watching;
 
 /// How to watch.
 pub struct Options {

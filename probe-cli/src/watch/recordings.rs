@@ -6,7 +6,7 @@ use std::time::Duration;
 use probe_protocol::Attach;
 use probe_runtime::__tools::Output;
 
-use super::link::{Attached, Link, Trouble};
+use super::connection::{Attached, Link, Trouble};
 
 /// Recordings under way.
 #[derive(Default)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use probe_lang::rules::{Action, Backoff, Engine, Reading, RefCountedSpecs, Step};
 use probe_protocol::FailureKind;
 
-use super::link::{Attached, Link, STOPPED, Trouble};
+use super::connection::{Attached, Link, STOPPED, Trouble};
+use super::keep_alive::Upkeep;
 use super::log::{Event, Log};
 use super::readings::reading;
 use super::recordings::Recordings;
-use super::upkeep::Upkeep;
 use crate::live::{LOOK, Process, Program, Stop};
 use crate::output::Failure;
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use probe_lang::rules::Backoff;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 
-use super::upkeep::Upkeep;
+use super::keep_alive::Upkeep;
 use crate::live::LOOK;
 use crate::output;
 

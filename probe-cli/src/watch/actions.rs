@@ -8,11 +8,11 @@ use probe_protocol::Client;
 use probe_runtime::__tools::Output;
 use probe_trace::export::Format;
 
-use super::commands::Firing;
-use super::link::Attached;
+use super::connection::Attached;
 use super::log::Event;
 use super::recordings::NotBegun;
-use super::watching::Watching;
+use super::rule_driver::Watching;
+use super::shell_commands::Firing;
 use crate::live::{ending, recorder};
 use crate::output::Failure;
 

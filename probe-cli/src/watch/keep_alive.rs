@@ -4,8 +4,8 @@
 use std::mem;
 use std::time::Duration;
 
-use super::commands::Commands;
 use super::log::{Event, Log};
+use super::shell_commands::Commands;
 use crate::live::{Process, Stop};
 use crate::output::Failure;
 
