@@ -10,20 +10,20 @@
 //!
 //! Flow: reports (JSON) ▶ functions, with rates between two of them ▶ view (rows, by keys) ▶ drawn.
 
-mod asking;
 mod callers;
 mod draw;
 mod figure;
 mod functions;
 mod pace;
+mod poller;
 mod reports;
 mod terminal;
 mod threads;
 mod view;
 mod worker;
 
-pub use asking::{Asking, Wish};
 pub use draw::draw;
+pub use poller::{Asking, Wish};
 pub use terminal::FullScreen;
 pub use view::{Key, View};
 

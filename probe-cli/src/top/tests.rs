@@ -7,10 +7,10 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 
-use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::draw;
 use super::functions::{Function, Functions, Program};
+use super::poller::{Asked, Latest, Wish};
 use super::reports::Report;
 use super::threads::Thread;
 use super::view::{Column, Key, Page, View};

@@ -2,9 +2,9 @@
 
 use probe_runtime::{Kind, Selectable, Selector};
 
-use super::asking::{Asked, Wish};
 use super::figure::{Figure, Mark};
 use super::functions::Function;
+use super::poller::{Asked, Wish};
 
 /// A key, as far as this knows any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

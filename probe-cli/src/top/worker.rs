@@ -8,10 +8,10 @@ use probe_protocol::{Attach, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
 use serde::de::DeserializeOwned;
 
-use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::functions::{Functions, Program};
 use super::pace::{EVERY, Pace};
+use super::poller::{Asked, Latest, Wish};
 use super::reports::{Estimated, Measured, Node, Report};
 use super::threads::{Thread, Threads};
 use crate::live;
