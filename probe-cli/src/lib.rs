@@ -12,7 +12,6 @@ mod inject;
 mod json;
 #[cfg(target_os = "linux")]
 mod live;
-mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;
@@ -21,6 +20,7 @@ mod progress;
 #[cfg(target_os = "linux")]
 mod ptrace_count;
 mod staged;
+mod table_width;
 pub mod text;
 #[cfg(target_os = "linux")]
 mod top;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
 
-use crate::narrow::{columns_of_stdout, narrowed};
+use crate::table_width::{columns_of_stdout, narrowed};
 use crate::text::{json, lines};
 
 const HEADING: Style = Style::new().effects(Effects::BOLD);

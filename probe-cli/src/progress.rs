@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use terminal_size::{Width, terminal_size_of};
 
-use crate::narrow::ending;
+use crate::table_width::ending;
 use crate::text::clean;
 
 const AFTER: Duration = Duration::from_secs(1);

@@ -34,8 +34,8 @@ mod watch;
 mod written;
 
 use crate::args::{Arguments, Command};
-use crate::narrow;
 use crate::output::{Failure, Shown};
+use crate::table_width;
 
 /// Runs the command that the command line names.
 ///
@@ -44,7 +44,7 @@ use crate::output::{Failure, Shown};
 pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
     let is_json = arguments.json;
     if arguments.wide {
-        narrow::widen();
+        table_width::widen();
     }
     #[cfg(not(target_arch = "x86_64"))]
     if arguments.command.is_by_ptrace() {

@@ -10,8 +10,8 @@ use super::measure::running;
 use crate::args;
 use crate::json::{SCHEMA, document};
 use crate::live::failure;
-use crate::narrow::drawn;
 use crate::output::{Failure, Shown};
+use crate::table_width::drawn;
 use crate::text::{clean, count};
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size};
 
-use crate::narrow::{columns_of_stdout, narrowed};
+use crate::table_width::{columns_of_stdout, narrowed};
 use crate::text::{json, lines};
 
 /// The place for reports: stdout.

@@ -14,7 +14,7 @@ use super::callers::Edge;
 use super::figure::{Figure, or_dash};
 use super::functions::Function;
 use super::view::{Column, Page, View};
-use crate::narrow;
+use crate::table_width;
 use crate::text::{clean, count};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -295,5 +295,5 @@ fn right(text: &str, width: usize) -> String {
 
 /// Cleans a name, and cuts its beginning to a width.
 fn ending(name: &str, width: usize) -> String {
-    narrow::ending(&clean(name), width).into_owned()
+    table_width::ending(&clean(name), width).into_owned()
 }
