@@ -12,7 +12,7 @@ use probe_runtime::Selector;
 use serde::Serialize;
 
 use super::bpftrace;
-use super::listed::{LeftOut, Listed, table};
+use super::probe_rows::{LeftOut, Listed, table};
 use crate::args::List;
 use crate::elf::{HookCalls, Image};
 use crate::json::{SCHEMA, document};

@@ -5,19 +5,20 @@
 mod attach;
 mod audit;
 mod bpftrace;
+mod completions;
 mod convert;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod counted;
 mod diff;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod enable;
 #[cfg(target_os = "linux")]
-mod hits;
+mod hit_lines;
 mod list;
-mod listed;
 #[cfg(target_os = "linux")]
 mod measure;
+mod probe_rows;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod ptrace_count;
 #[cfg(target_os = "linux")]
 mod record;
 mod report;
@@ -31,7 +32,6 @@ mod top;
 mod trace;
 #[cfg(target_os = "linux")]
 mod watch;
-mod written;
 
 use crate::args::{Arguments, Command};
 use crate::output::{Failure, Shown};
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Count(args) if args.ptrace => counted::run(&args.measure, is_json),
+        Command::Count(args) if args.ptrace => ptrace_count::run(&args.measure, is_json),
         #[cfg(target_os = "linux")]
         Command::Count(args) => measure::run(&args.measure, "count", is_json),
         #[cfg(target_os = "linux")]
@@ -84,15 +84,15 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Watch(args) => watch::run(args, is_json),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Enable(args) if args.ptrace => counted::enable(args, is_json),
+        Command::Enable(args) if args.ptrace => ptrace_count::enable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Enable(args) => enable::run(args, is_json),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Disable(args) if args.ptrace => counted::disable(args, is_json),
+        Command::Disable(args) if args.ptrace => ptrace_count::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Disable(args) => enable::disable(args, is_json),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Status(args) if args.ptrace => counted::status(args, is_json),
+        Command::Status(args) if args.ptrace => ptrace_count::status(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
         #[cfg(target_os = "linux")]
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
         Command::Doctor => doctor::run(is_json),
-        Command::Completions(completions) => Ok(written::completions(completions)),
-        Command::Man(man) => written::man(man),
+        Command::Completions(completions) => Ok(completions::completions(completions)),
+        Command::Man(man) => completions::man(man),
     }
 }

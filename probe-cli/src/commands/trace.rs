@@ -18,7 +18,7 @@ use probe_protocol::{Attach, Client, ClientError};
 use probe_trace::Followed;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
-use super::hits::Lines;
+use super::hit_lines::Lines;
 use super::measure::{notes, target, written};
 use crate::args::Trace;
 use crate::live::{Stop, Watched, failure, watch};
