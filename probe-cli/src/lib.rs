@@ -17,7 +17,7 @@ pub mod output;
 mod preload;
 pub mod probe_tables;
 mod progress;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;
 mod staged;
 mod table_width;

@@ -48,7 +48,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
     let progress = waiting(pid);
     // Sites become latent however that has ended.
-    let rested = counting.rest();
+    let rested = counting.disarm();
     let counters = counting.read();
     let Ok(counters) = counters else {
         drop(progress);
@@ -124,7 +124,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     }
     let mut counting = found(pid)?;
     let progress = waiting(pid);
-    let rested = counting.rest();
+    let rested = counting.disarm();
     drop(progress);
     let report = report("disable", &counting, &counting.read()?, is_json)?;
     // An error of the rest loses no number.
@@ -145,7 +145,7 @@ fn waiting(pid: u32) -> Progress {
 /// Begins to count.
 fn begin(pid: u32, selector: &Selector) -> Result<Counting, Failure> {
     let _progress = waiting(pid);
-    Counting::begin(pid, selector)
+    Counting::start(pid, selector)
 }
 
 /// Finds counters that another command has left.
@@ -156,7 +156,7 @@ fn found(pid: u32) -> Result<Counting, Failure> {
 
 /// Gives the memory back.
 fn close(counting: &mut Counting) -> Result<(), Failure> {
-    counting.end()?;
+    counting.release()?;
     tell(counting);
     Ok(())
 }

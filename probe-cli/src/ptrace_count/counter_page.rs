@@ -9,26 +9,26 @@
 
 use probe_inject::{Mapping, Memory};
 
-use super::stub::{STUB, jump, stub};
+use super::stub::{STUB_LEN, jump, stub};
 
 const PAGE: u64 = 4096;
 const MAGIC: [u8; 16] = *b"probectl counts1";
 /// The bytes before the addresses.
-const HEAD: u64 = 24;
+const HEADER_LEN: u64 = 24;
 /// The address of a site that is none: no JMP reaches from there.
-const NOWHERE: u64 = u64::MAX / 2;
+const EMPTY_SLOT: u64 = u64::MAX / 2;
 /// The most sites of a program.
-pub const MOST: u64 = 1 << 22;
+pub const MAX_SITES: u64 = 1 << 22;
 /// The most regions of a program.
-pub const REGIONS: usize = 1 << 12;
+pub const MAX_REGIONS: usize = 1 << 12;
 /// How far a region may be from its sites, of 2 GiB.
-const NEAR: u64 = 0x7000_0000;
+const MAX_DISTANCE: u64 = 0x7000_0000;
 /// Bytes at least between a region and its neighbours, with which the kernel would join it.
-const APART: u64 = 16 * PAGE;
+const MIN_GAP: u64 = 16 * PAGE;
 
 /// A region.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Region {
+pub struct CounterRegion {
     /// Its first address.
     pub base: u64,
     /// The addresses of its sites.
@@ -37,15 +37,15 @@ pub struct Region {
 
 /// Returns the place of the first stub in a region of so many sites.
 fn stubs(sites: u64) -> u64 {
-    (HEAD + 8 * sites).next_multiple_of(STUB)
+    (HEADER_LEN + 8 * sites).next_multiple_of(STUB_LEN)
 }
 
 /// Returns the bytes of the code of a region of so many sites.
 fn code_length(sites: u64) -> u64 {
-    (stubs(sites) + STUB * sites).next_multiple_of(PAGE)
+    (stubs(sites) + STUB_LEN * sites).next_multiple_of(PAGE)
 }
 
-impl Region {
+impl CounterRegion {
     fn stubs(&self) -> u64 {
         stubs(self.sites.len() as u64)
     }
@@ -67,7 +67,7 @@ impl Region {
 
     /// Returns the address of a site's stub.
     pub fn stub(&self, site: usize) -> u64 {
-        self.base + self.stubs() + STUB * site as u64
+        self.base + self.stubs() + STUB_LEN * site as u64
     }
 
     /// Returns the address of a site's counter.
@@ -78,8 +78,8 @@ impl Region {
     /// Returns the site whose stub an address is in, and the place there.
     pub fn site_at(&self, address: u64) -> Option<(usize, u64)> {
         let place = address.checked_sub(self.base + self.stubs())?;
-        let site = usize::try_from(place / STUB).ok()?;
-        (site < self.sites.len()).then_some((site, place % STUB))
+        let site = usize::try_from(place / STUB_LEN).ok()?;
+        (site < self.sites.len()).then_some((site, place % STUB_LEN))
     }
 
     /// Returns the JMP of an active site; `None` if its stub is too far.
@@ -99,21 +99,21 @@ impl Region {
         Some(bytes)
     }
 
-    /// Finds those of a program, which may hold anything else: at most [`REGIONS`] of them, with at
-    /// most [`MOST`] sites in all. A mapping that only begins as a region counts, too, so a hostile
+    /// Finds those of a program, which may hold anything else: at most [`MAX_REGIONS`] of them, with at
+    /// most [`MAX_SITES`] sites in all. A mapping that only begins as a region counts, too, so a hostile
     /// program can't make this read more.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
-        Self::up_to(MOST, memory, maps)
+        Self::find_up_to(MAX_SITES, memory, maps)
     }
 
-    fn up_to(mut left: u64, memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
+    fn find_up_to(mut left: u64, memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
         let is_code = |it: &&Mapping| it.is_anonymous() && it.is_executable && !it.is_writable;
         let mut found = Vec::new();
         for mapping in maps.iter().filter(is_code) {
-            let Some(number) = Self::number(memory, mapping).filter(|it| *it <= left) else { continue };
+            let Some(number) = Self::site_count(memory, mapping).filter(|it| *it <= left) else { continue };
             left -= number;
             found.extend(Self::read(memory, mapping.start, number));
-            if found.len() == REGIONS {
+            if found.len() == MAX_REGIONS {
                 break;
             }
         }
@@ -121,24 +121,24 @@ impl Region {
     }
 
     /// Reads the number of sites that a mapping has room for, if it begins as a region does.
-    fn number(memory: &Memory, mapping: &Mapping) -> Option<u64> {
-        let head = memory.bytes(mapping.start, usize::try_from(HEAD).ok()?).ok()?;
+    fn site_count(memory: &Memory, mapping: &Mapping) -> Option<u64> {
+        let head = memory.bytes(mapping.start, usize::try_from(HEADER_LEN).ok()?).ok()?;
         let number = u64::from_le_bytes(head.strip_prefix(&MAGIC)?.try_into().ok()?);
         let has_room = || code_length(number) <= mapping.end - mapping.start;
-        ((1..=MOST).contains(&number) && has_room()).then_some(number)
+        ((1..=MAX_SITES).contains(&number) && has_room()).then_some(number)
     }
 
     /// Reads one, of which each byte must be as its sites demand, and each site must be behind the
     /// one before. A writer that was killed may have written its first pages only.
     fn read(memory: &Memory, base: u64, number: u64) -> Option<Self> {
-        let bytes = memory.bytes(base + HEAD, usize::try_from(8 * number).ok()?).ok()?;
+        let bytes = memory.bytes(base + HEADER_LEN, usize::try_from(8 * number).ok()?).ok()?;
         let sites = bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
         let mut region = Self { base, sites: sites.collect() };
         let is_sorted = region.sites.is_sorted_by(|one, next| one < next);
         let code = if is_sorted { region.code() } else { None };
         if !code.is_some_and(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == it)) {
             // No site leads to it yet: its writer was killed. All that it covers can go.
-            region.sites.fill(NOWHERE);
+            region.sites.fill(EMPTY_SLOT);
         }
         Some(region)
     }
@@ -146,15 +146,15 @@ impl Region {
 
 /// Returns an address for so many bytes near sites: in the middle half of the largest gap, at a
 /// place that depends on `salt`.
-pub fn place(maps: &[Mapping], first: u64, last: u64, length: u64, salt: u64) -> Option<u64> {
-    let from = last.saturating_sub(NEAR);
-    let to = first.saturating_add(NEAR);
+pub fn choose_address(maps: &[Mapping], first: u64, last: u64, length: u64, salt: u64) -> Option<u64> {
+    let from = last.saturating_sub(MAX_DISTANCE);
+    let to = first.saturating_add(MAX_DISTANCE);
     let begins = std::iter::once(PAGE * 16).chain(maps.iter().map(|it| it.end));
     let gaps = begins.zip(maps.iter().map(|it| it.start));
     let (begin, room) = gaps
         .map(|(begin, end)| {
-            let begin = begin.saturating_add(APART).max(from);
-            (begin, end.saturating_sub(APART).min(to).saturating_sub(begin))
+            let begin = begin.saturating_add(MIN_GAP).max(from);
+            (begin, end.saturating_sub(MIN_GAP).min(to).saturating_sub(begin))
         })
         .max_by_key(|(_, room)| *room)?;
     let spare = room.checked_sub(length).filter(|it| *it >= 4 * PAGE)?;
@@ -165,8 +165,8 @@ pub fn place(maps: &[Mapping], first: u64, last: u64, length: u64, salt: u64) ->
 mod tests {
     use super::*;
 
-    fn region(number: u64) -> Region {
-        Region { base: 0x50_0000, sites: (0..number).map(|it| 0x40_0000 + 8 * it).collect() }
+    fn region(number: u64) -> CounterRegion {
+        CounterRegion { base: 0x50_0000, sites: (0..number).map(|it| 0x40_0000 + 8 * it).collect() }
     }
 
     #[test]
@@ -205,9 +205,9 @@ mod tests {
         }
 
         /// Writes the code of a region with these sites, as distances from its begin.
-        fn region(&mut self, sites: impl Iterator<Item = u64>) -> Region {
+        fn region(&mut self, sites: impl Iterator<Item = u64>) -> CounterRegion {
             let base = self.base();
-            let region = Region { base, sites: sites.map(|it| base - 0x1000 + it).collect() };
+            let region = CounterRegion { base, sites: sites.map(|it| base - 0x1000 + it).collect() };
             self.write(0, &region.code().unwrap());
             region
         }
@@ -224,8 +224,8 @@ mod tests {
             }
         }
 
-        fn find(&self, maps: &[Mapping]) -> Vec<Region> {
-            Region::find(&self.memory, maps)
+        fn find(&self, maps: &[Mapping]) -> Vec<CounterRegion> {
+            CounterRegion::find(&self.memory, maps)
         }
     }
 
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(made.find(&others), []);
         // Its writer was killed.
         made.write(region.code().unwrap().len() - 32, &[0; 32]);
-        assert_eq!(made.find(&[mapping]), [Region { sites: vec![NOWHERE; 3], ..region }]);
-        assert_eq!(jump(NOWHERE, made.base()), None);
+        assert_eq!(made.find(&[mapping]), [CounterRegion { sites: vec![EMPTY_SLOT; 3], ..region }]);
+        assert_eq!(jump(EMPTY_SLOT, made.base()), None);
     }
 
     #[test]
@@ -253,7 +253,10 @@ mod tests {
         let mut made = Made::new(1);
         for sites in [[0, 8, 8], [0, 16, 8]] {
             let region = made.region(sites.into_iter());
-            assert_eq!(made.find(&[made.mapping(PAGE)]), [Region { sites: vec![NOWHERE; 3], ..region }]);
+            assert_eq!(
+                made.find(&[made.mapping(PAGE)]),
+                [CounterRegion { sites: vec![EMPTY_SLOT; 3], ..region }]
+            );
         }
     }
 
@@ -261,7 +264,7 @@ mod tests {
     fn a_hostile_program_has_no_more_regions_than_others() {
         let mut made = Made::new(1);
         made.region((0..3).map(|it| 8 * it));
-        assert_eq!(made.find(&vec![made.mapping(PAGE); REGIONS + 1]).len(), REGIONS);
+        assert_eq!(made.find(&vec![made.mapping(PAGE); MAX_REGIONS + 1]).len(), MAX_REGIONS);
         // One without sites, which would use up nothing, is none.
         made.region(std::iter::empty());
         assert_eq!(made.find(&[made.mapping(PAGE)]), []);
@@ -272,13 +275,16 @@ mod tests {
         let mut made = Made::new(1);
         let maps = vec![made.mapping(PAGE); 3];
         let region = made.region((0..3).map(|it| 8 * it));
-        let of = |made: &Made, most| Region::up_to(most, &made.memory, &maps);
+        let of = |made: &Made, most| CounterRegion::find_up_to(most, &made.memory, &maps);
         assert_eq!(of(&made, 6), [region.clone(), region.clone()]);
         assert_eq!(of(&made, 5), [region]);
         assert_eq!(of(&made, 2), []);
         // Those of which a writer has written a part only count, too.
         let region = made.region([0, 8, 8].into_iter());
-        assert_eq!(of(&made, 6), [(); 2].map(|()| Region { sites: vec![NOWHERE; 3], ..region.clone() }));
+        assert_eq!(
+            of(&made, 6),
+            [(); 2].map(|()| CounterRegion { sites: vec![EMPTY_SLOT; 3], ..region.clone() })
+        );
     }
 
     /// Returns the bytes that this thread has read by system calls, and those that this look adds.
@@ -291,14 +297,14 @@ mod tests {
     /// One page says that millions of sites follow, and memory of something else does.
     #[test]
     fn a_mapping_without_room_for_its_sites_is_not_read() {
-        let sites = MOST / 8;
+        let sites = MAX_SITES / 8;
         let mut made = Made::new(usize::try_from(code_length(sites) / PAGE).unwrap());
         made.write(0, &MAGIC);
         made.write(MAGIC.len(), &sites.to_le_bytes());
         let maps = vec![made.mapping(PAGE); 10];
         let Some((before, own)) = read_bytes() else { return println!("left out: the kernel does not tell") };
         assert_eq!(made.find(&maps), []);
-        assert_eq!(read_bytes().unwrap().0 - before - own, 10 * HEAD);
+        assert_eq!(read_bytes().unwrap().0 - before - own, 10 * HEADER_LEN);
     }
 
     #[test]
@@ -313,12 +319,12 @@ mod tests {
             name: String::new(),
         };
         let maps = [mapping(0x40_0000, 0x60_0000), mapping(0x70_0000, 0x80_0000)];
-        let place_of = |length| place(&maps, 0x40_1000, 0x50_0000, length, 0);
+        let place_of = |length| choose_address(&maps, 0x40_1000, 0x50_0000, length, 0);
         // The gap in front: from 0x2_0000 to 0x3f_0000.
         assert_eq!(place_of(PAGE), Some(0x11_4000));
         assert_eq!(place_of(0x40_0000), None);
         let far = [mapping(0x5555_0000_0000, 0x5555_0010_0000)];
-        let at = place(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE, 7_777_777).unwrap();
-        assert!(0x5555_0000_2000 - at < NEAR && at < 0x5555_0000_0000 - APART, "{at:#x}");
+        let at = choose_address(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE, 7_777_777).unwrap();
+        assert!(0x5555_0000_2000 - at < MAX_DISTANCE && at < 0x5555_0000_0000 - MIN_GAP, "{at:#x}");
     }
 }

@@ -22,10 +22,10 @@ use probe_inject::{InjectError, Memory, Process};
 use probe_protocol::{Client, ClientError};
 use probe_runtime::Selector;
 
-use super::counter_page::{MOST, REGIONS, Region, place};
-use super::detach_stub::{STAND, leave};
-use super::raise_priority::Hurry;
-use super::select::{Probes, probes};
+use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
+use super::detach_stub::{STACK_SCAN_LIMIT, detach};
+use super::raise_priority::raise_priority;
+use super::select::{LoadedProbes, read_probes};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
@@ -33,15 +33,15 @@ use crate::probe_tables::NOP;
 use crate::text::count;
 
 /// The time for handlers that have interrupted a stub to end.
-const ENDS: Duration = Duration::from_secs(2);
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A program whose hits are counted.
 pub struct Counting {
     process: Process,
-    regions: Vec<Region>,
-    /// A flag per region, once [`rest`](Self::rest) has ended: true if no thread can come back.
+    regions: Vec<CounterRegion>,
+    /// A flag per region, once [`disarm`](Self::disarm) has ended: true if no thread can come back.
     are_free: Vec<bool>,
-    probes: Probes,
+    probes: LoadedProbes,
     /// The sites that lead to counters.
     counted: HashSet<u64>,
     /// Lines about sites that are not counted.
@@ -55,7 +55,7 @@ pub type Counters = Vec<Vec<u64>>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hits<'a> {
     /// The probe.
-    pub row: &'a super::select::Row,
+    pub row: &'a super::select::LoadedProbe,
     /// Number of its sites that are counted.
     pub sites: u64,
     /// Number of its hits.
@@ -68,11 +68,11 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
-    pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
-        let process = process(pid)?;
+    pub fn start(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let process = open_without_agent(pid)?;
         let mut counting = {
-            let _hurry = Hurry::begin();
-            Self::of(process)?
+            let _priority = raise_priority();
+            Self::open(process)?
         };
         if !counting.regions.is_empty() {
             let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
@@ -94,7 +94,7 @@ impl Counting {
             Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
         });
         if let Err(error) = armed {
-            let undone = counting.rest().and_then(|()| counting.end());
+            let undone = counting.disarm().and_then(|()| counting.release());
             return Err(match undone {
                 Ok(()) => error,
                 Err(other) => Failure::Input(format!("{error}; {other}")),
@@ -108,19 +108,19 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
-        let mut counting = Self::of(process(pid)?)?;
+        let mut counting = Self::open(open_without_agent(pid)?)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }
         let memory = counting.process.memory();
-        let active = counting.regions.iter().flat_map(changes_of).filter(|it| leads(memory, *it));
+        let active = counting.regions.iter().flat_map(site_jumps).filter(|it| leads_to_stub(memory, *it));
         counting.counted = active.map(|(site, _)| site).collect();
         Ok(counting)
     }
 
-    fn of(process: Process) -> Result<Self, Failure> {
+    fn open(process: Process) -> Result<Self, Failure> {
         let pid = process.pid();
-        let probes = probes(pid, process.memory()).map_err(Failure::input)?;
+        let probes = read_probes(pid, process.memory()).map_err(Failure::input)?;
         let mut notes = probes.notes.clone();
         match &probes.owner {
             Some((object, Runtime { entry: Some(_), .. })) => {
@@ -134,7 +134,7 @@ impl Counting {
             None => (),
         }
         let maps = process.maps().map_err(Failure::input)?;
-        let regions = Region::find(process.memory(), &maps);
+        let regions = CounterRegion::find(process.memory(), &maps);
         Ok(Self { process, regions, are_free: Vec::new(), probes, counted: HashSet::new(), notes })
     }
 
@@ -149,7 +149,7 @@ impl Counting {
     }
 
     fn arm(&mut self) -> Result<(), InjectError> {
-        let _hurry = Hurry::begin();
+        let _priority = raise_priority();
         let mut changes = Vec::new();
         let mut refused = 0;
         for object in 0..self.probes.objects.len() {
@@ -162,9 +162,9 @@ impl Counting {
             sites.sort_unstable();
             // Functions that the linker has folded into one have one site.
             sites.dedup();
-            match self.mapped(sites)? {
+            match self.map_region(sites)? {
                 Ok(region) => {
-                    changes.extend(changes_of(&region).map(|(site, jump)| Change {
+                    changes.extend(site_jumps(&region).map(|(site, jump)| Change {
                         site,
                         from: NOP,
                         to: jump,
@@ -192,24 +192,24 @@ impl Counting {
 
     /// Maps a region for sites of one object; an error inside is the number of sites that can't
     /// have one.
-    fn mapped(&mut self, sites: Vec<u64>) -> Result<Result<Region, u64>, InjectError> {
+    fn map_region(&mut self, sites: Vec<u64>) -> Result<Result<CounterRegion, u64>, InjectError> {
         let number = sites.len() as u64;
         let (Some(first), Some(last)) = (sites.first().copied(), sites.last().copied()) else {
             return Ok(Err(0));
         };
-        let mut region = Region { base: 0, sites };
+        let mut region = CounterRegion { base: 0, sites };
         let maps = self.process.maps()?;
         let length = region.code_length() + region.data_length();
         // A place that was another region's may still be asked to be unmapped, by a thread that got
         // no processor.
         let salt = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
-        let code = place(&maps, first, last, length, salt.into()).and_then(|base| {
+        let code = choose_address(&maps, first, last, length, salt.into()).and_then(|base| {
             region.base = base;
             region.code()
         });
         // As many as a later command finds.
         let others: u64 = self.regions.iter().map(|it| it.sites.len() as u64).sum();
-        let is_found = others + number <= MOST && self.regions.len() < REGIONS;
+        let is_found = others + number <= MAX_SITES && self.regions.len() < MAX_REGIONS;
         let Some(code) = code.filter(|_| is_found) else { return Ok(Err(number)) };
         // It is known by its first bytes, so these come at once.
         self.process.map(region.base, region.code_length(), true)?;
@@ -262,14 +262,14 @@ impl Counting {
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
-    pub fn rest(&mut self) -> Result<(), Failure> {
-        let _hurry = Hurry::begin();
-        let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
+    pub fn disarm(&mut self) -> Result<(), Failure> {
+        let _priority = raise_priority();
+        let changes: Vec<_> = self.regions.iter().flat_map(site_jumps).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
-        let led = switch(&mut self.process, &changes).and_then(|_| self.leave());
-        led.map_err(|error| {
+        let detached = switch(&mut self.process, &changes).and_then(|_| self.detach_threads());
+        detached.map_err(|error| {
             Failure::Input(format!(
                 "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
             ))
@@ -277,11 +277,11 @@ impl Counting {
     }
 
     /// Leads threads out of all stubs, and finds out which regions are free then.
-    fn leave(&mut self) -> Result<(), InjectError> {
+    fn detach_threads(&mut self) -> Result<(), InjectError> {
         let maps = self.process.maps()?;
         let (process, regions) = (&mut self.process, &self.regions[..]);
         // A thread without registers is one that has ended.
-        let left = process.halt(|halted| leave(halted, regions, &maps).ok())?;
+        let left = process.halt(|halted| detach(halted, regions, &maps).ok())?;
         self.are_free = left.unwrap_or_default();
         Ok(())
     }
@@ -291,36 +291,36 @@ impl Counting {
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(&mut self) -> Result<(), Failure> {
+    pub fn release(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
-            self.give_back()?;
+            self.unmap_free()?;
             if self.regions.is_empty() {
                 return Ok(());
             }
-            if begun.elapsed() > ENDS {
+            if begun.elapsed() > HANDLER_TIMEOUT {
                 let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
                 self.notes.push(format!(
                     "the memory of {} stays: a site leads to it, a thread may come back to it from the \
-                     handler of a signal, or all stacks can't be read within {STAND:?}; \
+                     handler of a signal, or all stacks can't be read within {STACK_SCAN_LIMIT:?}; \
                      `probectl disable --ptrace` tries again",
                     count(counters, "counter")
                 ));
                 return Ok(());
             }
             // The program runs for as long as it stood.
-            thread::sleep(STAND);
-            self.leave().map_err(Failure::input)?;
+            thread::sleep(STACK_SCAN_LIMIT);
+            self.detach_threads().map_err(Failure::input)?;
         }
     }
 
     /// Gives the memory of each region back that is free, and to which no site leads.
-    fn give_back(&mut self) -> Result<(), Failure> {
+    fn unmap_free(&mut self) -> Result<(), Failure> {
         for at in (0..self.regions.len()).rev() {
             let region = &self.regions[at];
             if self.are_free.get(at) == Some(&true) && self.is_latent(region) {
                 let (base, length) = (region.base, region.code_length() + region.data_length());
-                let _hurry = Hurry::begin();
+                let _priority = raise_priority();
                 self.process.unmap(base, length).map_err(Failure::input)?;
                 self.regions.swap_remove(at);
                 self.are_free.swap_remove(at);
@@ -331,8 +331,8 @@ impl Counting {
 
     /// Returns whether no site leads to a region. One that can't be read is in an object that has
     /// gone.
-    fn is_latent(&self, region: &Region) -> bool {
-        !changes_of(region).any(|it| leads(self.process.memory(), it))
+    fn is_latent(&self, region: &CounterRegion) -> bool {
+        !site_jumps(region).any(|it| leads_to_stub(self.process.memory(), it))
     }
 
     /// Returns the longest time for which a thread stood.
@@ -342,7 +342,7 @@ impl Counting {
 }
 
 /// Opens a process without an agent.
-fn process(pid: u32) -> Result<Process, Failure> {
+fn open_without_agent(pid: u32) -> Result<Process, Failure> {
     match Client::connect(pid) {
         Err(ClientError::NoAgent { .. }) => Process::open(pid).map_err(Failure::input),
         Err(error @ ClientError::NoProcess(_)) => Err(Failure::input(error)),
@@ -353,11 +353,11 @@ fn process(pid: u32) -> Result<Process, Failure> {
     }
 }
 
-fn leads(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
+fn leads_to_stub(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
     memory.bytes(site, jump.len()).is_ok_and(|bytes| bytes == jump)
 }
 
 /// The sites of a region, and the instruction that leads each to its stub.
-fn changes_of(region: &Region) -> impl Iterator<Item = (u64, [u8; 5])> {
+fn site_jumps(region: &CounterRegion) -> impl Iterator<Item = (u64, [u8; 5])> {
     region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
 }

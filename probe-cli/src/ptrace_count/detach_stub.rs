@@ -1,6 +1,6 @@
 //! Leading threads out of stubs, and finding out whether any will come back to one.
 //!
-//! Cost: all threads stand while their stacks are read, for [`STAND`] at most.
+//! Cost: all threads stand while their stacks are read, for [`STACK_SCAN_LIMIT`] at most.
 
 use std::io;
 use std::ops::Range;
@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use probe_inject::{Halted, Mapping, ThreadRegisters};
 
-use super::counter_page::Region;
-use super::stub::{SITE, rest};
+use super::counter_page::CounterRegion;
+use super::stub::{SITE_LEN, remainder};
 
 /// The time for which threads stand while stacks are read.
-pub const STAND: Duration = Duration::from_millis(20);
+pub const STACK_SCAN_LIMIT: Duration = Duration::from_millis(20);
 /// The bytes of a stack that are read at a time.
-const PART: u64 = 64 << 10;
+const STACK_CHUNK: u64 = 64 << 10;
 
 /// The code of regions, in the order of their addresses.
-struct Codes<'a>(Vec<(Range<u64>, &'a Region, usize)>);
+struct StubRanges<'a>(Vec<(Range<u64>, &'a CounterRegion, usize)>);
 
-impl<'a> Codes<'a> {
-    fn new(regions: &'a [Region]) -> Self {
-        let mut codes: Vec<_> =
+impl<'a> StubRanges<'a> {
+    fn new(regions: &'a [CounterRegion]) -> Self {
+        let mut ranges: Vec<_> =
             regions.iter().enumerate().map(|(at, it)| (it.base..it.data(), it, at)).collect();
-        codes.sort_unstable_by_key(|(code, ..)| code.start);
-        Self(codes)
+        ranges.sort_unstable_by_key(|(code, ..)| code.start);
+        Self(ranges)
     }
 
     /// Returns the region in whose code an address is, and its number.
-    fn at(&self, address: u64) -> Option<(&'a Region, usize)> {
+    fn at(&self, address: u64) -> Option<(&'a CounterRegion, usize)> {
         let next = self.0.partition_point(|(code, ..)| code.start <= address);
         let (code, region, number) = self.0.get(next.checked_sub(1)?)?;
         code.contains(&address).then_some((*region, *number))
@@ -41,47 +41,50 @@ impl<'a> Codes<'a> {
 ///
 /// # Errors
 /// The system's.
-pub fn leave(halted: &Halted<'_>, regions: &[Region], maps: &[Mapping]) -> io::Result<Vec<bool>> {
-    let codes = Codes::new(regions);
+pub fn detach(halted: &Halted<'_>, regions: &[CounterRegion], maps: &[Mapping]) -> io::Result<Vec<bool>> {
+    let ranges = StubRanges::new(regions);
     let mut are_free = vec![true; regions.len()];
     halted.each_thread(|registers| {
-        let there = codes.at(registers.instruction);
+        let there = ranges.at(registers.instruction);
         let there = there.and_then(|(region, _)| Some((region, region.site_at(registers.instruction)?)));
-        let led = match there {
-            Some((region, (site, place))) => Some(led(halted, region, site, place, registers)?),
+        let resumed = match there {
+            Some((region, (site, place))) => {
+                Some(resume_behind_site(halted, region, site, place, registers)?)
+            }
             None => None,
         };
-        let is_read = stack(halted, registers, maps, |word| {
-            if let Some((_, number)) = codes.at(word) {
+        let is_read = scan_stack(halted, registers, maps, |word| {
+            if let Some((_, number)) = ranges.at(word) {
                 are_free[number] = false;
             }
         });
         if is_read.is_none() {
             are_free.fill(false);
         }
-        Ok(led)
+        Ok(resumed)
     })?;
     Ok(are_free)
 }
 
 /// Does the rest of a stub for a thread in it, and returns the place behind its site.
-fn led(
+fn resume_behind_site(
     halted: &Halted<'_>,
-    region: &Region,
+    region: &CounterRegion,
     site: usize,
     place: u64,
     registers: ThreadRegisters,
 ) -> io::Result<ThreadRegisters> {
-    let rest = rest(place).ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
+    let left =
+        remainder(place).ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
     let memory = halted.memory();
-    if rest.counts {
+    if left.counts {
         let counter = region.counter(site);
         memory.write(counter, &memory.word(counter)?.wrapping_add(1).to_le_bytes())?;
     }
     Ok(ThreadRegisters {
-        instruction: region.sites[site].wrapping_add(SITE),
-        stack: registers.stack.wrapping_add(rest.stack),
-        flags: if rest.has_flags { memory.word(registers.stack)? } else { registers.flags },
+        instruction: region.sites[site].wrapping_add(SITE_LEN),
+        stack: registers.stack.wrapping_add(left.stack),
+        flags: if left.has_flags { memory.word(registers.stack)? } else { registers.flags },
         ..registers
     })
 }
@@ -89,7 +92,7 @@ fn led(
 /// Passes on the words of a thread's stack, which has the places to which its handlers return;
 /// `None` if there is no time to read all, and for a stack that is not the thread's own one, as it
 /// hides others.
-fn stack(
+fn scan_stack(
     halted: &Halted<'_>,
     registers: ThreadRegisters,
     maps: &[Mapping],
@@ -101,12 +104,12 @@ fn stack(
     if !(is_own && mapping.is_writable && mapping.holds(registers.stack)) {
         return None;
     }
-    let mut bytes = vec![0; usize::try_from(PART).ok()?];
+    let mut bytes = vec![0; usize::try_from(STACK_CHUNK).ok()?];
     let mut at = registers.stack & !7;
     while at < mapping.end {
-        let length = PART.min(mapping.end - at);
+        let length = STACK_CHUNK.min(mapping.end - at);
         let part = &mut bytes[..usize::try_from(length).ok()?];
-        halted.memory().read(at, part).ok().filter(|()| halted.elapsed() <= STAND)?;
+        halted.memory().read(at, part).ok().filter(|()| halted.elapsed() <= STACK_SCAN_LIMIT)?;
         for word in part.chunks_exact(8) {
             each(u64::from_le_bytes(word.try_into().unwrap_or_default()));
         }
@@ -139,8 +142,8 @@ mod tests {
 
     /// Regions to which no word leads, and between them one that holds the stack itself, to which
     /// its words lead.
-    fn regions(maps: &[Mapping]) -> [Region; 3] {
-        let region = |base, sites| Region { base, sites: vec![0; sites] };
+    fn regions(maps: &[Mapping]) -> [CounterRegion; 3] {
+        let region = |base, sites| CounterRegion { base, sites: vec![0; sites] };
         let stack = maps.iter().find(|it| it.name == "[stack]").unwrap();
         let held = region(stack.start, usize::try_from((stack.end - stack.start) / 32).unwrap());
         [region(1 << 41, 1), held, region(1 << 40, 1)]
@@ -153,7 +156,7 @@ mod tests {
         loop {
             let maps = process.maps().unwrap();
             let regions = regions(&maps);
-            let are_free = process.halt(|halted| leave(halted, &regions, &maps)).unwrap().unwrap();
+            let are_free = process.halt(|halted| detach(halted, &regions, &maps)).unwrap().unwrap();
             // There was no time.
             if are_free == [false; 3] && begun.elapsed() < Duration::from_secs(100) {
                 continue;
@@ -170,10 +173,10 @@ mod tests {
         let Some((mut child, mut process)) = waiting() else { return };
         let maps = process.maps().unwrap();
         let are_free = process.halt(|halted| {
-            while halted.elapsed() <= STAND {
+            while halted.elapsed() <= STACK_SCAN_LIMIT {
                 std::thread::yield_now();
             }
-            leave(halted, &regions(&maps), &maps).unwrap()
+            detach(halted, &regions(&maps), &maps).unwrap()
         });
         assert_eq!(are_free.unwrap(), [false; 3]);
         child.kill().unwrap();
@@ -182,10 +185,10 @@ mod tests {
 
     #[test]
     fn a_region_is_found_by_an_address_of_its_code() {
-        let region = |base| Region { base, sites: vec![0; 3] };
+        let region = |base| CounterRegion { base, sites: vec![0; 3] };
         let regions = [region(0x9000), region(0x1000), region(0x5000)];
-        let codes = Codes::new(&regions);
-        let at = |address| codes.at(address).map(|(region, number)| (region.base, number));
+        let ranges = StubRanges::new(&regions);
+        let at = |address| ranges.at(address).map(|(region, number)| (region.base, number));
         let page = [0xfff, 0x1000, 0x1fff, 0x2000].map(at);
         assert_eq!(page, [None, Some((0x1000, 1)), Some((0x1000, 1)), None]);
         assert_eq!([at(0x5001), at(0x9fff), at(u64::MAX)], [Some((0x5000, 2)), Some((0x9000, 0)), None]);

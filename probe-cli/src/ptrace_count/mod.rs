@@ -5,20 +5,12 @@
 //! increments a counter, in memory that a system call of the program's own has mapped. That is all
 //! that can be had without a runtime: no fields, no times, no threads.
 
-#[cfg(target_arch = "x86_64")]
 mod counter_page;
-#[cfg(target_arch = "x86_64")]
 mod counting;
-#[cfg(target_arch = "x86_64")]
 mod detach_stub;
-#[cfg(target_arch = "x86_64")]
 mod raise_priority;
-#[cfg(target_arch = "x86_64")]
 mod select;
-#[cfg(target_arch = "x86_64")]
 mod stub;
-#[cfg(target_arch = "x86_64")]
 mod switch;
 
-#[cfg(target_arch = "x86_64")]
 pub use counting::{Counters, Counting};

@@ -1,6 +1,6 @@
-//! A time in which this thread goes before other ones of its session and control group.
+//! Lets this thread run before other threads of its session and control group for a while.
 //!
-//! Life cycle: [`Hurry::begin`] ▸ work without waiting for others ▸ drop. Threads that it starts
+//! Life cycle: [`raise_priority`] ▸ work without waiting for others ▸ drop. Threads that it starts
 //! meanwhile keep the priority. Without the right (`CAP_SYS_NICE`, or `RLIMIT_NICE`) nothing
 //! changes.
 //!
@@ -10,26 +10,24 @@
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The lowest nice value.
-const FIRST: i32 = -20;
+/// The nice value of the highest priority.
+const HIGHEST: i32 = -20;
 
-/// Ends such a time when it is dropped.
-pub struct Hurry {
-    /// The thread's nice value before.
+/// Restores the priority when it is dropped.
+pub struct RaisedPriority {
+    /// The nice value that the thread had.
     before: i32,
 }
 
-impl Hurry {
-    /// Begins; `None` without the right. Linux has a nice value for each thread, so others keep
-    /// theirs.
-    pub fn begin() -> Option<Self> {
-        let before = getpriority_process(None).ok()?;
-        setpriority_process(None, FIRST).ok()?;
-        Some(Self { before })
-    }
+/// Raises the thread's priority; `None` without the right. Linux has a nice value for each thread,
+/// so others keep theirs.
+pub fn raise_priority() -> Option<RaisedPriority> {
+    let before = getpriority_process(None).ok()?;
+    setpriority_process(None, HIGHEST).ok()?;
+    Some(RaisedPriority { before })
 }
 
-impl Drop for Hurry {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         // A value that is not lower needs no right.
         let _ = setpriority_process(None, self.before);
@@ -41,12 +39,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_as_before() {
+    fn a_thread_gets_its_priority_back() {
         let nice = || getpriority_process(None).unwrap();
         let before = nice();
-        let hurry = Hurry::begin();
-        assert_eq!(nice(), if hurry.is_some() { FIRST } else { before });
-        drop(hurry);
+        let raised = raise_priority();
+        assert_eq!(nice(), if raised.is_some() { HIGHEST } else { before });
+        drop(raised);
         assert_eq!(nice(), before);
     }
 }

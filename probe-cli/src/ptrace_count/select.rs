@@ -14,7 +14,7 @@ use crate::probe_tables::{ObjectProbes, Probe};
 
 /// A probe of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct LoadedProbe {
     /// The probe, with the addresses of its object's file.
     pub probe: Probe,
     /// Its sites' addresses in memory.
@@ -23,9 +23,9 @@ pub struct Row {
 
 /// The probes of a program.
 #[derive(Default)]
-pub struct Probes {
+pub struct LoadedProbes {
     /// Those of each object that has some.
-    pub objects: Vec<Vec<Row>>,
+    pub objects: Vec<Vec<LoadedProbe>>,
     /// The runtime that the program has, and its object's name.
     pub owner: Option<(String, Runtime)>,
     /// Lines about tables that can't be read.
@@ -36,8 +36,8 @@ pub struct Probes {
 ///
 /// # Errors
 /// If the process is gone.
-pub fn probes(pid: u32, memory: &Arc<Memory>) -> Result<Probes, InjectError> {
-    let mut all = Probes::default();
+pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, InjectError> {
+    let mut all = LoadedProbes::default();
     let objects = objects(pid, memory)?;
     all.owner = objects.iter().find_map(|it| Some((it.name.clone(), it.runtime?)));
     for object in objects.iter().filter(|it| it.has_probes) {
@@ -51,7 +51,7 @@ pub fn probes(pid: u32, memory: &Arc<Memory>) -> Result<Probes, InjectError> {
                 if read.unread.count != 0 {
                     all.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
                 }
-                let rows: Vec<_> = read.probes.into_iter().map(|it| row(it, object)).collect();
+                let rows: Vec<_> = read.probes.into_iter().map(|it| loaded(it, object)).collect();
                 all.objects.push(rows);
             }
             Err(error) => all.notes.push(error.to_string()),
@@ -72,14 +72,14 @@ fn file(pid: u32, object: &Object) -> Option<Image> {
     Image::open(Path::new(&path)).ok()
 }
 
-fn row(probe: Probe, object: &Object) -> Row {
+fn loaded(probe: Probe, object: &Object) -> LoadedProbe {
     // Nothing else is ever written.
     let sites = probe.sites.iter().map(|it| it.addr.wrapping_add(object.bias));
     let sites = sites.filter(|addr| object.has_code(*addr)).collect();
-    Row { probe, sites }
+    LoadedProbe { probe, sites }
 }
 
-impl Probes {
+impl LoadedProbes {
     /// Keeps those of a selector. Returns whether there are any.
     pub fn keep(&mut self, selector: &Selector) -> bool {
         for rows in &mut self.objects {
@@ -90,7 +90,7 @@ impl Probes {
     }
 
     /// Returns all of them.
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self) -> impl Iterator<Item = &LoadedProbe> {
         self.objects.iter().flatten()
     }
 }

@@ -12,18 +12,18 @@
 //! program without a runtime tells its threads apart.
 //!
 //! A stub has no call, and no address of it is anywhere but in the site: a thread that is in it
-//! stands at one of six places, and [`rest`] tells the work that remains.
+//! stands at one of six places, and [`remainder`] tells the work that remains.
 
 /// Bytes of a site's instruction.
-pub const SITE: u64 = 5;
+pub const SITE_LEN: u64 = 5;
 /// Bytes from one stub to the next.
-pub const STUB: u64 = LENGTH as u64;
-const LENGTH: usize = 32;
+pub const STUB_LEN: u64 = STUB_SIZE as u64;
+const STUB_SIZE: usize = 32;
 const RED_ZONE: u64 = 128;
 
 /// Returns the JMP that leads from an address to another; `None` if it is too far.
 pub fn jump(from: u64, to: u64) -> Option<[u8; 5]> {
-    let [a, b, c, d] = distance(from.wrapping_add(SITE), to)?;
+    let [a, b, c, d] = distance(from.wrapping_add(SITE_LEN), to)?;
     Some([0xe9, a, b, c, d])
 }
 
@@ -32,21 +32,21 @@ fn distance(from: u64, to: u64) -> Option<[u8; 4]> {
 }
 
 /// Returns the code of a stub; `None` if counter or site are too far.
-pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; LENGTH]> {
-    let mut code = [0xcc; LENGTH];
+pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; STUB_SIZE]> {
+    let mut code = [0xcc; STUB_SIZE];
     code[..5].copy_from_slice(&[0x48, 0x8d, 0x64, 0x24, 0x80]);
     code[5] = 0x9c;
     code[6..10].copy_from_slice(&[0xf0, 0x48, 0xff, 0x05]);
     code[10..14].copy_from_slice(&distance(at + 14, counter)?);
     code[14] = 0x9d;
     code[15..23].copy_from_slice(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]);
-    code[23..28].copy_from_slice(&jump(at + 23, site.wrapping_add(SITE))?);
+    code[23..28].copy_from_slice(&jump(at + 23, site.wrapping_add(SITE_LEN))?);
     Some(code)
 }
 
 /// The rest of a stub for a thread in it, before the thread goes on behind the site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rest {
+pub struct Remainder {
     /// Whether its hit is not counted.
     pub counts: bool,
     /// Whether its flags lie on the stack.
@@ -56,7 +56,7 @@ pub struct Rest {
 }
 
 /// Returns the work that remains at this place of a stub; `None` if no instruction begins there.
-pub fn rest(place: u64) -> Option<Rest> {
+pub fn remainder(place: u64) -> Option<Remainder> {
     let (counts, has_flags, stack) = match place {
         0 => (true, false, 0),
         5 => (true, false, RED_ZONE),
@@ -66,7 +66,7 @@ pub fn rest(place: u64) -> Option<Rest> {
         23 => (false, false, 0),
         _ => return None,
     };
-    Some(Rest { counts, has_flags, stack })
+    Some(Remainder { counts, has_flags, stack })
 }
 
 #[cfg(test)]
@@ -82,15 +82,15 @@ mod tests {
         let all: Vec<_> = Decoder::with_ip(64, &code[..28], at, DecoderOptions::NONE).into_iter().collect();
         let places: Vec<_> = all.iter().map(|it| it.ip() - at).collect();
         assert_eq!(places, [0, 5, 6, 14, 15, 23]);
-        assert!(places.iter().all(|it| rest(*it).is_some()));
-        assert_eq!((0..STUB).filter(|it| rest(*it).is_some()).count(), places.len());
+        assert!(places.iter().all(|it| remainder(*it).is_some()));
+        assert_eq!((0..STUB_LEN).filter(|it| remainder(*it).is_some()).count(), places.len());
         let names: Vec<_> = all.iter().map(iced_x86::Instruction::mnemonic).collect();
         let expected =
             [Mnemonic::Lea, Mnemonic::Pushfq, Mnemonic::Inc, Mnemonic::Popfq, Mnemonic::Lea, Mnemonic::Jmp];
         assert_eq!(names, expected);
         assert_eq!(all[2].ip_rel_memory_address(), counter);
         assert!(all[2].has_lock_prefix());
-        assert_eq!(all[5].near_branch_target(), site + SITE);
+        assert_eq!(all[5].near_branch_target(), site + SITE_LEN);
         let to = Decoder::with_ip(64, &jump(site, at).unwrap(), site, DecoderOptions::NONE).decode();
         assert_eq!(to.near_branch_target(), at);
     }

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use probe_inject::{Halted, InjectError, Memory, Process};
 
-use super::stub::SITE;
+use super::stub::SITE_LEN;
 
 /// The time for which threads stand at a time.
-const STAND: Duration = Duration::from_millis(8);
+const HALT_LIMIT: Duration = Duration::from_millis(8);
 const PAGE: u64 = 4096;
 
 /// A site, and the instruction to write in place of another one.
@@ -42,9 +42,9 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
     while done < changes.len() {
         if done != 0 {
             // The program runs for as long as it stood.
-            thread::sleep(STAND);
+            thread::sleep(HALT_LIMIT);
         }
-        let made = process.halt(|halted| some(halted, &changes[done..], &mut refused))?;
+        let made = process.halt(|halted| switch_for_a_while(halted, &changes[done..], &mut refused))?;
         let step = "its code can't be written";
         done += made.map_err(|error| InjectError::System { pid, step, error })?;
     }
@@ -52,47 +52,51 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
 }
 
 /// Makes as many changes as there is time for, those of one page at least.
-fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> io::Result<usize> {
-    let mut places = Vec::new();
+fn switch_for_a_while(
+    halted: &Halted<'_>,
+    changes: &[Change],
+    refused: &mut Vec<Change>,
+) -> io::Result<usize> {
+    let mut positions = Vec::new();
     // A thread without registers is one that has ended.
     let _ = halted.each_thread(|registers| {
-        places.push(registers.instruction);
+        positions.push(registers.instruction);
         Ok(None)
     });
-    let places = Places::new(places);
+    let positions = ThreadPositions::new(positions);
     let mut done = 0;
     for changes in changes.chunk_by(|one, other| one.site / PAGE == other.site / PAGE) {
-        if done != 0 && halted.elapsed() > STAND {
+        if done != 0 && halted.elapsed() > HALT_LIMIT {
             break;
         }
-        of_page(halted.memory(), changes, &places, refused)?;
+        switch_page(halted.memory(), changes, &positions, refused)?;
         done += changes.len();
     }
     Ok(done)
 }
 
 /// The places at which threads stand, sorted.
-struct Places(Vec<u64>);
+struct ThreadPositions(Vec<u64>);
 
-impl Places {
-    fn new(mut places: Vec<u64>) -> Self {
-        places.sort_unstable();
-        Self(places)
+impl ThreadPositions {
+    fn new(mut positions: Vec<u64>) -> Self {
+        positions.sort_unstable();
+        Self(positions)
     }
 
     /// Returns whether a thread stands inside of a site's instruction. Neither instruction has a
     /// place there where one could stand.
-    fn are_inside(&self, site: u64) -> bool {
+    fn any_inside(&self, site: u64) -> bool {
         let next = self.0.partition_point(|it| *it <= site);
-        self.0.get(next).is_some_and(|it| it - site < SITE)
+        self.0.get(next).is_some_and(|it| it - site < SITE_LEN)
     }
 }
 
 /// Makes the changes of one page, by one write from the first word to the last one.
-fn of_page(
+fn switch_page(
     memory: &Memory,
     changes: &[Change],
-    places: &Places,
+    positions: &ThreadPositions,
     refused: &mut Vec<Change>,
 ) -> io::Result<()> {
     let sites = changes.iter().map(|it| it.site);
@@ -108,7 +112,7 @@ fn of_page(
         let at = usize::try_from(change.site - first).unwrap_or_default();
         match bytes.get_mut(at..at + change.to.len()) {
             Some(bytes)
-                if !places.are_inside(change.site) && change.site % 8 <= 3 && *bytes == change.from =>
+                if !positions.any_inside(change.site) && change.site % 8 <= 3 && *bytes == change.from =>
             {
                 bytes.copy_from_slice(&change.to);
                 is_changed = true;
@@ -125,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_thread_stands_before_an_instruction_or_inside_of_it() {
-        let places = Places::new(vec![0x1010, u64::MAX, 0x1000, 0x100a, 0x1007]);
-        let inside: Vec<_> = (0xffa..0x1018).filter(|it| places.are_inside(*it)).collect();
+        let positions = ThreadPositions::new(vec![0x1010, u64::MAX, 0x1000, 0x100a, 0x1007]);
+        let inside: Vec<_> = (0xffa..0x1018).filter(|it| positions.any_inside(*it)).collect();
         let expected = [0xffc..=0xfff, 0x1003..=0x1009, 0x100c..=0x100f];
         assert_eq!(inside, expected.into_iter().flatten().collect::<Vec<u64>>());
-        assert!(places.are_inside(u64::MAX - 4) && !places.are_inside(u64::MAX));
-        assert!(!Places::new(Vec::new()).are_inside(0x1000));
+        assert!(positions.any_inside(u64::MAX - 4) && !positions.any_inside(u64::MAX));
+        assert!(!ThreadPositions::new(Vec::new()).any_inside(0x1000));
     }
 }
