@@ -1,32 +1,43 @@
-//! The memory of counters in a program: code, and behind it data.
+//! The pages of counters in a program: code, and behind it data.
 //!
 //! ```text
 //! code (can't be written there)               data
 //! MAGIC  number of sites  address of each …   stub of each …   | counter of each …
+//!
+//! site: jmp stub          stub: lea rsp, [rsp - 128]      behind the red zone
+//!                           5   pushfq
+//!                           6   lock inc qword [counter]
+//!                          14   popfq
+//!                          15   lea rsp, [rsp + 128]
+//!                          23   jmp site + 5
 //! ```
-//! It is known by its beginning, so a later command finds the sites that lead to it, also if their
-//! `probectl` was killed. One region serves one object: a JMP reaches 2 GiB.
+//! A region is known by its first bytes, so a later command finds the sites that lead to it, also
+//! if their `probectl` was killed. One region serves one object: a JMP reaches 2 GiB.
+//!
+//! A stub changes no register but the flags, which it restores. The increment has a lock, since
+//! nobody knows how a program without a runtime tells its threads apart. A stub has no call, and
+//! its address is nowhere but in the site. So a thread in a stub stands at one of six places, and
+//! [`remainder`] tells the work that remains.
 
 use probe_inject::{Mapping, Memory};
 
-use super::stub::{STUB_LEN, jump, stub};
-
 const PAGE: u64 = 4096;
 const MAGIC: [u8; 16] = *b"probectl counts1";
-/// The bytes before the addresses.
+/// Bytes before the addresses of the sites.
 const HEADER_LEN: u64 = 24;
-/// The address of a site that is none: no JMP reaches from there.
+/// Marks an empty slot. No JMP can reach from this address.
 const EMPTY_SLOT: u64 = u64::MAX / 2;
-/// The most sites of a program.
+/// Most sites of a program that are counted.
 pub const MAX_SITES: u64 = 1 << 22;
-/// The most regions of a program.
+/// Most regions of a program.
 pub const MAX_REGIONS: usize = 1 << 12;
-/// How far a region may be from its sites, of 2 GiB.
+/// Greatest distance in bytes between a region and its sites, within the 2 GiB of a JMP.
 const MAX_DISTANCE: u64 = 0x7000_0000;
-/// Bytes at least between a region and its neighbours, with which the kernel would join it.
+/// Least distance in bytes between a region and its neighbours, with which the kernel would join
+/// it.
 const MIN_GAP: u64 = 16 * PAGE;
 
-/// A region.
+/// The counters of one object's sites, and the stubs that increment them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterRegion {
     /// Its first address.
@@ -35,12 +46,12 @@ pub struct CounterRegion {
     pub sites: Vec<u64>,
 }
 
-/// Returns the place of the first stub in a region of so many sites.
+/// Returns the offset of the first stub in a region with this number of sites.
 fn stubs(sites: u64) -> u64 {
     (HEADER_LEN + 8 * sites).next_multiple_of(STUB_LEN)
 }
 
-/// Returns the bytes of the code of a region of so many sites.
+/// Returns the length of the code of a region with this number of sites.
 fn code_length(sites: u64) -> u64 {
     (stubs(sites) + STUB_LEN * sites).next_multiple_of(PAGE)
 }
@@ -50,12 +61,12 @@ impl CounterRegion {
         stubs(self.sites.len() as u64)
     }
 
-    /// Returns the bytes of its code.
+    /// Returns the length of its code in bytes.
     pub fn code_length(&self) -> u64 {
         code_length(self.sites.len() as u64)
     }
 
-    /// Returns the bytes of its data.
+    /// Returns the length of its data in bytes.
     pub fn data_length(&self) -> u64 {
         (8 * self.sites.len() as u64).next_multiple_of(PAGE)
     }
@@ -75,19 +86,19 @@ impl CounterRegion {
         self.data() + 8 * site as u64
     }
 
-    /// Returns the site whose stub an address is in, and the place there.
+    /// Returns the site whose stub contains an address, and the offset in the stub.
     pub fn site_at(&self, address: u64) -> Option<(usize, u64)> {
         let place = address.checked_sub(self.base + self.stubs())?;
         let site = usize::try_from(place / STUB_LEN).ok()?;
         (site < self.sites.len()).then_some((site, place % STUB_LEN))
     }
 
-    /// Returns the JMP of an active site; `None` if its stub is too far.
+    /// Returns the JMP of an active site; `None` if its stub is too far away.
     pub fn jump(&self, site: usize) -> Option<[u8; 5]> {
         jump(self.sites[site], self.stub(site))
     }
 
-    /// Returns its code; `None` if a site is too far.
+    /// Returns its code; `None` if a site is too far away.
     pub fn code(&self) -> Option<Vec<u8>> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend((self.sites.len() as u64).to_le_bytes());
@@ -99,9 +110,9 @@ impl CounterRegion {
         Some(bytes)
     }
 
-    /// Finds those of a program, which may hold anything else: at most [`MAX_REGIONS`] of them, with at
-    /// most [`MAX_SITES`] sites in all. A mapping that only begins as a region counts, too, so a hostile
-    /// program can't make this read more.
+    /// Finds the regions of a program, which may hold anything else: at most [`MAX_REGIONS`] of
+    /// them, with at most [`MAX_SITES`] sites in all. A mapping that only begins as a region
+    /// counts, too, so a hostile program can't make this read more.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
         Self::find_up_to(MAX_SITES, memory, maps)
     }
@@ -120,7 +131,8 @@ impl CounterRegion {
         found
     }
 
-    /// Reads the number of sites that a mapping has room for, if it begins as a region does.
+    /// Returns the number of sites in a mapping's header, if it begins as a region does and has
+    /// room for them.
     fn site_count(memory: &Memory, mapping: &Mapping) -> Option<u64> {
         let head = memory.bytes(mapping.start, usize::try_from(HEADER_LEN).ok()?).ok()?;
         let number = u64::from_le_bytes(head.strip_prefix(&MAGIC)?.try_into().ok()?);
@@ -128,8 +140,8 @@ impl CounterRegion {
         ((1..=MAX_SITES).contains(&number) && has_room()).then_some(number)
     }
 
-    /// Reads one, of which each byte must be as its sites demand, and each site must be behind the
-    /// one before. A writer that was killed may have written its first pages only.
+    /// Reads a region. Each byte of its code must be as its sites demand, and the sites must be in
+    /// order. A writer that was killed may have written the first pages only.
     fn read(memory: &Memory, base: u64, number: u64) -> Option<Self> {
         let bytes = memory.bytes(base + HEADER_LEN, usize::try_from(8 * number).ok()?).ok()?;
         let sites = bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
@@ -137,15 +149,15 @@ impl CounterRegion {
         let is_sorted = region.sites.is_sorted_by(|one, next| one < next);
         let code = if is_sorted { region.code() } else { None };
         if !code.is_some_and(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == it)) {
-            // No site leads to it yet: its writer was killed. All that it covers can go.
+            // Its writer was killed before a site led to it, so all of it can be unmapped.
             region.sites.fill(EMPTY_SLOT);
         }
         Some(region)
     }
 }
 
-/// Returns an address for so many bytes near sites: in the middle half of the largest gap, at a
-/// place that depends on `salt`.
+/// Returns an address for `length` bytes near the sites from `first` to `last`: in the middle half
+/// of the largest gap, at a place that depends on `salt`.
 pub fn choose_address(maps: &[Mapping], first: u64, last: u64, length: u64, salt: u64) -> Option<u64> {
     let from = last.saturating_sub(MAX_DISTANCE);
     let to = first.saturating_add(MAX_DISTANCE);
@@ -161,8 +173,65 @@ pub fn choose_address(maps: &[Mapping], first: u64, last: u64, length: u64, salt
     Some((begin + spare / 4 + salt % (spare / 2)).next_multiple_of(PAGE))
 }
 
+/// Bytes of a site's instruction.
+pub const SITE_LEN: u64 = 5;
+/// Bytes from one stub to the next.
+pub const STUB_LEN: u64 = STUB_SIZE as u64;
+const STUB_SIZE: usize = 32;
+const RED_ZONE: u64 = 128;
+
+/// Returns the JMP from one address to another; `None` if they are too far apart.
+pub fn jump(from: u64, to: u64) -> Option<[u8; 5]> {
+    let [a, b, c, d] = distance(from.wrapping_add(SITE_LEN), to)?;
+    Some([0xe9, a, b, c, d])
+}
+
+fn distance(from: u64, to: u64) -> Option<[u8; 4]> {
+    i32::try_from(to.wrapping_sub(from).cast_signed()).ok().map(i32::to_le_bytes)
+}
+
+/// Returns the code of a stub; `None` if the counter or the site is too far away.
+pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; STUB_SIZE]> {
+    let mut code = [0xcc; STUB_SIZE];
+    code[..5].copy_from_slice(&[0x48, 0x8d, 0x64, 0x24, 0x80]);
+    code[5] = 0x9c;
+    code[6..10].copy_from_slice(&[0xf0, 0x48, 0xff, 0x05]);
+    code[10..14].copy_from_slice(&distance(at + 14, counter)?);
+    code[14] = 0x9d;
+    code[15..23].copy_from_slice(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]);
+    code[23..28].copy_from_slice(&jump(at + 23, site.wrapping_add(SITE_LEN))?);
+    Some(code)
+}
+
+/// The part of a stub that a thread has not executed yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remainder {
+    /// Whether the thread's hit is still to be counted.
+    pub counts: bool,
+    /// Whether the thread's flags lie on the stack.
+    pub has_flags: bool,
+    /// Bytes to add to the stack pointer, those of the flags included.
+    pub stack: u64,
+}
+
+/// Returns the work that remains at this offset of a stub; `None` if no instruction begins there.
+pub fn remainder(place: u64) -> Option<Remainder> {
+    let (counts, has_flags, stack) = match place {
+        0 => (true, false, 0),
+        5 => (true, false, RED_ZONE),
+        6 => (true, true, RED_ZONE + 8),
+        14 => (false, true, RED_ZONE + 8),
+        15 => (false, false, RED_ZONE),
+        23 => (false, false, 0),
+        _ => return None,
+    };
+    Some(Remainder { counts, has_flags, stack })
+}
+
 #[cfg(test)]
 mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+
     use super::*;
 
     fn region(number: u64) -> CounterRegion {
@@ -242,7 +311,7 @@ mod tests {
             Mapping { name: "[vdso]".to_owned(), ..mapping.clone() },
         ];
         assert_eq!(made.find(&others), []);
-        // Its writer was killed.
+        // The writer was killed.
         made.write(region.code().unwrap().len() - 32, &[0; 32]);
         assert_eq!(made.find(&[mapping]), [CounterRegion { sites: vec![EMPTY_SLOT; 3], ..region }]);
         assert_eq!(jump(EMPTY_SLOT, made.base()), None);
@@ -265,7 +334,7 @@ mod tests {
         let mut made = Made::new(1);
         made.region((0..3).map(|it| 8 * it));
         assert_eq!(made.find(&vec![made.mapping(PAGE); MAX_REGIONS + 1]).len(), MAX_REGIONS);
-        // One without sites, which would use up nothing, is none.
+        // A region without sites would count for nothing, so it is not one.
         made.region(std::iter::empty());
         assert_eq!(made.find(&[made.mapping(PAGE)]), []);
     }
@@ -279,7 +348,7 @@ mod tests {
         assert_eq!(of(&made, 6), [region.clone(), region.clone()]);
         assert_eq!(of(&made, 5), [region]);
         assert_eq!(of(&made, 2), []);
-        // Those of which a writer has written a part only count, too.
+        // Regions that a writer has not finished count, too.
         let region = made.region([0, 8, 8].into_iter());
         assert_eq!(
             of(&made, 6),
@@ -287,7 +356,7 @@ mod tests {
         );
     }
 
-    /// Returns the bytes that this thread has read by system calls, and those that this look adds.
+    /// Returns the bytes that this thread has read by system calls, and those that this call adds.
     fn read_bytes() -> Option<(u64, u64)> {
         let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         let before = text.lines().find_map(|it| it.strip_prefix("rchar: "))?.parse().ok()?;
@@ -326,5 +395,32 @@ mod tests {
         let far = [mapping(0x5555_0000_0000, 0x5555_0010_0000)];
         let at = choose_address(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE, 7_777_777).unwrap();
         assert!(0x5555_0000_2000 - at < MAX_DISTANCE && at < 0x5555_0000_0000 - MIN_GAP, "{at:#x}");
+    }
+
+    #[test]
+    fn a_stub_counts_and_goes_back() {
+        let (at, counter, site) = (0x50_0000, 0x50_1000, 0x40_1238);
+        let code = stub(at, counter, site).unwrap();
+        let all: Vec<_> = Decoder::with_ip(64, &code[..28], at, DecoderOptions::NONE).into_iter().collect();
+        let places: Vec<_> = all.iter().map(|it| it.ip() - at).collect();
+        assert_eq!(places, [0, 5, 6, 14, 15, 23]);
+        assert!(places.iter().all(|it| remainder(*it).is_some()));
+        assert_eq!((0..STUB_LEN).filter(|it| remainder(*it).is_some()).count(), places.len());
+        let names: Vec<_> = all.iter().map(iced_x86::Instruction::mnemonic).collect();
+        let expected =
+            [Mnemonic::Lea, Mnemonic::Pushfq, Mnemonic::Inc, Mnemonic::Popfq, Mnemonic::Lea, Mnemonic::Jmp];
+        assert_eq!(names, expected);
+        assert_eq!(all[2].ip_rel_memory_address(), counter);
+        assert!(all[2].has_lock_prefix());
+        assert_eq!(all[5].near_branch_target(), site + SITE_LEN);
+        let to = Decoder::with_ip(64, &jump(site, at).unwrap(), site, DecoderOptions::NONE).decode();
+        assert_eq!(to.near_branch_target(), at);
+    }
+
+    #[test]
+    fn distances_beyond_a_jump_are_refused() {
+        assert_eq!(jump(0x1000, 0x1000 + (1 << 32)), None);
+        assert_eq!(stub(0x1000, 0x2000, 1 << 33), None);
+        assert_eq!(stub(0x1000, 1 << 33, 0x2000), None);
     }
 }

@@ -1,18 +1,18 @@
-//! Counting hits in a program that runs: its sites are switched from here, and undone from here.
+//! Counting hits in a running program, from the first switch of its sites to the last.
 //!
 //! ```text
-//! begin: objects ▸ probes ▸ regions are mapped and written ▸ sites lead to them
-//! end:   sites are latent ▸ threads are led out of the stubs ▸ counts ▸ regions are unmapped
+//! start:           objects ▸ probes ▸ regions are mapped and written ▸ sites lead to them
+//! disarm, release: sites are latent ▸ threads leave the stubs ▸ counts ▸ regions are unmapped
 //! ```
 //! A region is whole before a site leads to it, and no site and no thread is in it when it goes. So
-//! a command that is killed in between leaves a program that counts, and [`Counting::found`] ends
-//! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
-//! leaves zeros that nobody uses and nobody knows.
+//! a command that is killed in between leaves a program that counts, and [`Counting::found`] takes
+//! that over. A command that is killed after its first `mmap`, before it has written the region's
+//! first bytes, leaves zeros that nothing uses and no later command finds.
 //!
 //! A library that is unloaded takes its sites with it. Another library that is loaded there later
 //! has no site that leads to a region, so nothing is written to it. The other library may be loaded
-//! there in the milliseconds between reading the tables and switching. If it has a latent site at
-//! the same address, hits of that site get the name of the first library's probe.
+//! in the milliseconds between reading the tables and switching. If it has a latent site at the
+//! same address, hits of that site get the name of the first library's probe.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -25,14 +25,14 @@ use probe_runtime::Selector;
 use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};
 use super::raise_priority::raise_priority;
-use super::select::{LoadedProbes, read_probes};
+use super::select::{LoadedProbe, LoadedProbes, read_probes};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::probe_tables::NOP;
 use crate::text::count;
 
-/// The time for handlers that have interrupted a stub to end.
+/// The time for signal handlers that have interrupted a stub to end.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A program whose hits are counted.
@@ -55,7 +55,7 @@ pub type Counters = Vec<Vec<u64>>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hits<'a> {
     /// The probe.
-    pub row: &'a super::select::LoadedProbe,
+    pub row: &'a LoadedProbe,
     /// Number of its sites that are counted.
     pub sites: u64,
     /// Number of its hits.
@@ -75,35 +75,30 @@ impl Counting {
             Self::open(process)?
         };
         if !counting.regions.is_empty() {
-            let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
+            let sites = count(counting.counters(), "site");
             return Err(Failure::Input(format!(
-                "{} of process {pid} are counted from outside already; end that first: probectl disable -p {pid} --ptrace",
-                count(sites, "site")
+                "{sites} of process {pid} are counted from outside already; end that first: probectl disable -p {pid} --ptrace"
             )));
         }
         if !counting.probes.keep(selector) {
             let terms = selector.unmatched(counting.probes.rows().map(|it| &it.probe)).join(", ");
             return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{terms}`")));
         }
-        let armed = counting.arm().map_err(Failure::input);
-        let armed = armed.and_then(|()| {
-            if !counting.counted.is_empty() {
-                return Ok(());
+        let error = match counting.arm() {
+            Ok(()) if !counting.counted.is_empty() => return Ok(counting),
+            Ok(()) => {
+                let why = counting.notes.join("; ");
+                Failure::Input(format!("no site of process {pid} can be counted: {why}"))
             }
-            let why = counting.notes.join("; ");
-            Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
-        });
-        if let Err(error) = armed {
-            let undone = counting.disarm().and_then(|()| counting.release());
-            return Err(match undone {
-                Ok(()) => error,
-                Err(other) => Failure::Input(format!("{error}; {other}")),
-            });
-        }
-        Ok(counting)
+            Err(error) => Failure::input(error),
+        };
+        Err(match counting.disarm().and_then(|()| counting.release()) {
+            Ok(()) => error,
+            Err(other) => Failure::Input(format!("{error}; {other}")),
+        })
     }
 
-    /// Opens a program whose hits are counted already.
+    /// Opens a program whose hits an earlier command counts.
     ///
     /// # Errors
     /// If it can't be traced, or nothing is counted.
@@ -148,6 +143,11 @@ impl Counting {
         self.counted.len() as u64
     }
 
+    /// Returns the number of counters in all regions.
+    fn counters(&self) -> u64 {
+        self.regions.iter().map(|it| it.sites.len() as u64).sum()
+    }
+
     fn arm(&mut self) -> Result<(), InjectError> {
         let _priority = raise_priority();
         let mut changes = Vec::new();
@@ -160,15 +160,11 @@ impl Counting {
             refused += others.len() as u64;
             let mut sites: Vec<u64> = fit.into_iter().map(|(at, _)| *at).collect();
             sites.sort_unstable();
-            // Functions that the linker has folded into one have one site.
+            // Functions that the linker has folded into one share a site.
             sites.dedup();
             match self.map_region(sites)? {
                 Ok(region) => {
-                    changes.extend(site_jumps(&region).map(|(site, jump)| Change {
-                        site,
-                        from: NOP,
-                        to: jump,
-                    }));
+                    changes.extend(site_jumps(&region).map(|(site, to)| Change { site, from: NOP, to }));
                     self.regions.push(region);
                 }
                 Err(sites) => {
@@ -190,8 +186,8 @@ impl Counting {
         Ok(())
     }
 
-    /// Maps a region for sites of one object; an error inside is the number of sites that can't
-    /// have one.
+    /// Maps a region for sites of one object. The inner error is the number of sites that can't
+    /// have a region.
     fn map_region(&mut self, sites: Vec<u64>) -> Result<Result<CounterRegion, u64>, InjectError> {
         let number = sites.len() as u64;
         let (Some(first), Some(last)) = (sites.first().copied(), sites.last().copied()) else {
@@ -200,18 +196,16 @@ impl Counting {
         let mut region = CounterRegion { base: 0, sites };
         let maps = self.process.maps()?;
         let length = region.code_length() + region.data_length();
-        // A place that was another region's may still be asked to be unmapped, by a thread that got
-        // no processor.
+        // A thread that got no processor may still be about to unmap another region's old place.
         let salt = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
         let code = choose_address(&maps, first, last, length, salt.into()).and_then(|base| {
             region.base = base;
             region.code()
         });
-        // As many as a later command finds.
-        let others: u64 = self.regions.iter().map(|it| it.sites.len() as u64).sum();
-        let is_found = others + number <= MAX_SITES && self.regions.len() < MAX_REGIONS;
+        // A later command finds no more.
+        let is_found = self.counters() + number <= MAX_SITES && self.regions.len() < MAX_REGIONS;
         let Some(code) = code.filter(|_| is_found) else { return Ok(Err(number)) };
-        // It is known by its first bytes, so these come at once.
+        // A later command knows the region by its first bytes, so they are written at once.
         self.process.map(region.base, region.code_length(), true)?;
         self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
             pid: self.process.pid(),
@@ -230,7 +224,8 @@ impl Counting {
         let memory = self.process.memory();
         let counters = self.regions.iter().map(|region| {
             let bytes = memory.bytes(region.data(), 8 * region.sites.len());
-            // One whose `probectl` was killed may have no counters yet. No site leads to it then.
+            // A region whose `probectl` was killed may have no counters yet. No site leads to it
+            // then.
             let bytes = bytes.or_else(|_| memory.bytes(region.base, 1).map(|_| Vec::new()));
             let bytes = bytes.map_err(|_| Failure::input(InjectError::NoProcess(self.process.pid())))?;
             let words = bytes.chunks_exact(8);
@@ -241,32 +236,26 @@ impl Counting {
 
     /// Returns the hits of each probe that has counted sites.
     pub fn hits(&self, counters: &Counters) -> Vec<Hits<'_>> {
-        let of_regions = self.regions.iter().zip(counters);
+        let regions = self.regions.iter().zip(counters);
         let counts: HashMap<_, _> =
-            of_regions.flat_map(|(it, counters)| it.sites.iter().zip(counters)).collect();
+            regions.flat_map(|(it, counters)| it.sites.iter().zip(counters.iter().copied())).collect();
         let hits = self.probes.rows().filter_map(|row| {
-            let is_counted = |site: &&u64| self.counted.contains(site);
-            let own: Vec<u64> = row
-                .sites
-                .iter()
-                .filter(is_counted)
-                .filter_map(|it| counts.get(it).copied().copied())
-                .collect();
+            let counted = row.sites.iter().filter(|site| self.counted.contains(site));
+            let own: Vec<u64> = counted.filter_map(|site| counts.get(site).copied()).collect();
             (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, count: own.iter().sum() })
         });
         hits.collect()
     }
 
     /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then, but for those whose thread is in a handler that has interrupted a stub.
+    /// then, but for those of a thread in a signal handler that has interrupted a stub.
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
     pub fn disarm(&mut self) -> Result<(), Failure> {
         let _priority = raise_priority();
-        let changes: Vec<_> = self.regions.iter().flat_map(site_jumps).collect();
-        let changes: Vec<_> =
-            changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
+        let jumps = self.regions.iter().flat_map(site_jumps);
+        let changes: Vec<_> = jumps.map(|(site, from)| Change { site, from, to: NOP }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
         let detached = switch(&mut self.process, &changes).and_then(|_| self.detach_threads());
         detached.map_err(|error| {
@@ -276,7 +265,7 @@ impl Counting {
         })
     }
 
-    /// Leads threads out of all stubs, and finds out which regions are free then.
+    /// Leads threads out of all stubs, and notes which regions are free then.
     fn detach_threads(&mut self) -> Result<(), InjectError> {
         let maps = self.process.maps()?;
         let (process, regions) = (&mut self.process, &self.regions[..]);
@@ -286,8 +275,8 @@ impl Counting {
         Ok(())
     }
 
-    /// Gives the memory of counters back, once no thread can come back to it. That stays so while
-    /// its sites are latent.
+    /// Unmaps the regions, once no thread can come back to them. None comes back while their sites
+    /// are latent. If a thread may come back for too long, a note says that the memory stays.
     ///
     /// # Errors
     /// If threads can't be stopped.
@@ -299,22 +288,21 @@ impl Counting {
                 return Ok(());
             }
             if begun.elapsed() > HANDLER_TIMEOUT {
-                let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
                 self.notes.push(format!(
                     "the memory of {} stays: a site leads to it, a thread may come back to it from the \
                      handler of a signal, or all stacks can't be read within {STACK_SCAN_LIMIT:?}; \
                      `probectl disable --ptrace` tries again",
-                    count(counters, "counter")
+                    count(self.counters(), "counter")
                 ));
                 return Ok(());
             }
-            // The program runs for as long as it stood.
+            // Back off for as long as the program was stopped.
             thread::sleep(STACK_SCAN_LIMIT);
             self.detach_threads().map_err(Failure::input)?;
         }
     }
 
-    /// Gives the memory of each region back that is free, and to which no site leads.
+    /// Unmaps each region that is free and to which no site leads.
     fn unmap_free(&mut self) -> Result<(), Failure> {
         for at in (0..self.regions.len()).rev() {
             let region = &self.regions[at];
@@ -329,13 +317,13 @@ impl Counting {
         Ok(())
     }
 
-    /// Returns whether no site leads to a region. One that can't be read is in an object that has
-    /// gone.
+    /// Returns whether no site leads to a region. A site that can't be read was in an object that
+    /// is unloaded.
     fn is_latent(&self, region: &CounterRegion) -> bool {
         !site_jumps(region).any(|it| leads_to_stub(self.process.memory(), it))
     }
 
-    /// Returns the longest time for which a thread stood.
+    /// Returns the longest time for which a thread was stopped.
     pub fn longest_stop(&self) -> Duration {
         self.process.longest_stop()
     }
@@ -357,7 +345,7 @@ fn leads_to_stub(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
     memory.bytes(site, jump.len()).is_ok_and(|bytes| bytes == jump)
 }
 
-/// The sites of a region, and the instruction that leads each to its stub.
+/// Returns the sites of a region, and the instruction that leads each to its stub.
 fn site_jumps(region: &CounterRegion) -> impl Iterator<Item = (u64, [u8; 5])> {
     region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
 }

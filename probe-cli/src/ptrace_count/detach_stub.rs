@@ -1,6 +1,6 @@
-//! Leading threads out of stubs, and finding out whether any will come back to one.
+//! Leads threads out of stubs, and finds out whether any can come back to one.
 //!
-//! Cost: all threads stand while their stacks are read, for [`STACK_SCAN_LIMIT`] at most.
+//! Cost: all threads are stopped while their stacks are read, for [`STACK_SCAN_LIMIT`] at most.
 
 use std::io;
 use std::ops::Range;
@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use probe_inject::{Halted, Mapping, ThreadRegisters};
 
-use super::counter_page::CounterRegion;
-use super::stub::{SITE_LEN, remainder};
+use super::counter_page::{CounterRegion, SITE_LEN, remainder};
 
-/// The time for which threads stand while stacks are read.
+/// The longest time for which threads are stopped while stacks are read.
 pub const STACK_SCAN_LIMIT: Duration = Duration::from_millis(20);
-/// The bytes of a stack that are read at a time.
+/// Bytes of a stack that are read at a time.
 const STACK_CHUNK: u64 = 64 << 10;
 
-/// The code of regions, in the order of their addresses.
+/// The code of regions, in the order of their addresses, with each region and its index.
 struct StubRanges<'a>(Vec<(Range<u64>, &'a CounterRegion, usize)>);
 
 impl<'a> StubRanges<'a> {
@@ -27,7 +26,7 @@ impl<'a> StubRanges<'a> {
         Self(ranges)
     }
 
-    /// Returns the region in whose code an address is, and its number.
+    /// Returns the region whose code contains an address, and its index.
     fn at(&self, address: u64) -> Option<(&'a CounterRegion, usize)> {
         let next = self.0.partition_point(|(code, ..)| code.start <= address);
         let (code, region, number) = self.0.get(next.checked_sub(1)?)?;
@@ -36,8 +35,8 @@ impl<'a> StubRanges<'a> {
 }
 
 /// Leads threads out of the stubs of regions to which no site leads any more. Returns one flag per
-/// region: true if no thread can come back to it. A thread can if a handler has interrupted it in a
-/// stub. All flags are false if the time is over.
+/// region: true if no thread can come back to it. A thread can if a signal handler has interrupted
+/// it in a stub. All flags are false if the time is over.
 ///
 /// # Errors
 /// The system's.
@@ -45,14 +44,9 @@ pub fn detach(halted: &Halted<'_>, regions: &[CounterRegion], maps: &[Mapping]) 
     let ranges = StubRanges::new(regions);
     let mut are_free = vec![true; regions.len()];
     halted.each_thread(|registers| {
-        let there = ranges.at(registers.instruction);
-        let there = there.and_then(|(region, _)| Some((region, region.site_at(registers.instruction)?)));
-        let resumed = match there {
-            Some((region, (site, place))) => {
-                Some(resume_behind_site(halted, region, site, place, registers)?)
-            }
-            None => None,
-        };
+        let region = ranges.at(registers.instruction).map(|(region, _)| region);
+        let there = region.and_then(|it| Some((it, it.site_at(registers.instruction)?)));
+        let resumed = there.map(|(region, place)| resume_behind_site(halted, region, place, registers));
         let is_read = scan_stack(halted, registers, maps, |word| {
             if let Some((_, number)) = ranges.at(word) {
                 are_free[number] = false;
@@ -61,17 +55,16 @@ pub fn detach(halted: &Halted<'_>, regions: &[CounterRegion], maps: &[Mapping]) 
         if is_read.is_none() {
             are_free.fill(false);
         }
-        Ok(resumed)
+        resumed.transpose()
     })?;
     Ok(are_free)
 }
 
-/// Does the rest of a stub for a thread in it, and returns the place behind its site.
+/// Does the rest of a stub for a thread in it, and returns the thread's registers behind the site.
 fn resume_behind_site(
     halted: &Halted<'_>,
     region: &CounterRegion,
-    site: usize,
-    place: u64,
+    (site, place): (usize, u64),
     registers: ThreadRegisters,
 ) -> io::Result<ThreadRegisters> {
     let left =
@@ -89,9 +82,9 @@ fn resume_behind_site(
     })
 }
 
-/// Passes on the words of a thread's stack, which has the places to which its handlers return;
-/// `None` if there is no time to read all, and for a stack that is not the thread's own one, as it
-/// hides others.
+/// Calls `each` for the words of a thread's stack, which holds the addresses to which its signal
+/// handlers return. `None` if there is no time to read all of it, or if the thread is on another
+/// stack than its own, which hides its own.
 fn scan_stack(
     halted: &Halted<'_>,
     registers: ThreadRegisters,
@@ -127,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that waits for its input; `None` if nobody may trace here, which is said.
+    /// A program that waits for its input; `None`, and a line of output, if tracing is not allowed.
     fn waiting() -> Option<(Child, Process)> {
         let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         match Process::open(child.id()) {
@@ -140,8 +133,8 @@ mod tests {
         }
     }
 
-    /// Regions to which no word leads, and between them one that holds the stack itself, to which
-    /// its words lead.
+    /// Two regions to which no word leads, and between them one that holds the stack itself, to
+    /// which its words lead.
     fn regions(maps: &[Mapping]) -> [CounterRegion; 3] {
         let region = |base, sites| CounterRegion { base, sites: vec![0; sites] };
         let stack = maps.iter().find(|it| it.name == "[stack]").unwrap();
@@ -157,7 +150,7 @@ mod tests {
             let maps = process.maps().unwrap();
             let regions = regions(&maps);
             let are_free = process.halt(|halted| detach(halted, &regions, &maps)).unwrap().unwrap();
-            // There was no time.
+            // The time was over.
             if are_free == [false; 3] && begun.elapsed() < Duration::from_secs(100) {
                 continue;
             }

@@ -10,7 +10,6 @@ mod counting;
 mod detach_stub;
 mod raise_priority;
 mod select;
-mod stub;
 mod switch;
 
 pub use counting::{Counters, Counting};

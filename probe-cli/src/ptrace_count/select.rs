@@ -1,4 +1,4 @@
-//! The sites of a running program that a selector chooses, by object.
+//! The sites of a running program that a selector chooses, grouped by object.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,19 +12,19 @@ use crate::elf::{Image, Runtime};
 use crate::inject::{Object, objects};
 use crate::probe_tables::{ObjectProbes, Probe};
 
-/// A probe of a program.
+/// A probe of a running program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadedProbe {
-    /// The probe, with the addresses of its object's file.
+    /// The probe, with the addresses in its object's file.
     pub probe: Probe,
     /// Its sites' addresses in memory.
     pub sites: Vec<u64>,
 }
 
-/// The probes of a program.
+/// The probes of a running program.
 #[derive(Default)]
 pub struct LoadedProbes {
-    /// Those of each object that has some.
+    /// The probes of each object that has some.
     pub objects: Vec<Vec<LoadedProbe>>,
     /// The runtime that the program has, and its object's name.
     pub owner: Option<(String, Runtime)>,
@@ -41,7 +41,7 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, Injec
     let objects = objects(pid, memory)?;
     all.owner = objects.iter().find_map(|it| Some((it.name.clone(), it.runtime?)));
     for object in objects.iter().filter(|it| it.has_probes) {
-        // In memory, the loader has changed the addresses in the tables.
+        // The loader has changed the addresses of the tables in memory, so the file is read.
         let Some(image) = file(pid, object) else {
             all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));
             continue;
@@ -51,8 +51,7 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, Injec
                 if read.unread.count != 0 {
                     all.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
                 }
-                let rows: Vec<_> = read.probes.into_iter().map(|it| loaded(it, object)).collect();
-                all.objects.push(rows);
+                all.objects.push(read.probes.into_iter().map(|it| loaded(it, object)).collect());
             }
             Err(error) => all.notes.push(error.to_string()),
         }
@@ -60,27 +59,27 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, Injec
     Ok(all)
 }
 
-/// Opens the file of an object: the very one that is mapped, or one with its name and number.
+/// Opens the file of an object: the mapping's own file, or one with its name and inode.
 fn file(pid: u32, object: &Object) -> Option<Image> {
     let mapped = object.code.first().map(|it| format!("/proc/{pid}/map_files/{:x}-{:x}", it.start, it.end));
     if let Some(image) = mapped.and_then(|path| Image::open(Path::new(&path)).ok()) {
         return Some(image);
     }
     let path = format!("/proc/{pid}/root{}", object.name);
-    // A pipe, or a device, is not opened.
+    // Opening a pipe or a device could block.
     fs::metadata(&path).ok().filter(|it| it.is_file() && it.ino() == object.file)?;
     Image::open(Path::new(&path)).ok()
 }
 
 fn loaded(probe: Probe, object: &Object) -> LoadedProbe {
-    // Nothing else is ever written.
+    // Only code of this object may be written.
     let sites = probe.sites.iter().map(|it| it.addr.wrapping_add(object.bias));
     let sites = sites.filter(|addr| object.has_code(*addr)).collect();
     LoadedProbe { probe, sites }
 }
 
 impl LoadedProbes {
-    /// Keeps those of a selector. Returns whether there are any.
+    /// Keeps the probes that match a selector. Returns whether there are any.
     pub fn keep(&mut self, selector: &Selector) -> bool {
         for rows in &mut self.objects {
             rows.retain(|it| it.probe.skipped.is_none() && selector.matches(&it.probe));
@@ -89,7 +88,7 @@ impl LoadedProbes {
         !self.objects.is_empty()
     }
 
-    /// Returns all of them.
+    /// Returns all probes.
     pub fn rows(&self) -> impl Iterator<Item = &LoadedProbe> {
         self.objects.iter().flatten()
     }

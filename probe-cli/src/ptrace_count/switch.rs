@@ -1,12 +1,12 @@
-//! Switching sites of a program whose threads all stand.
+//! Switches sites of a program while all of its threads are stopped.
 //!
 //! ```text
-//! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: let go ▸ halt …
+//! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: resume ▸ halt …
 //! ```
 //! The kernel copies the bytes of one page at once, and a site lies in one page. So a site is whole
-//! whenever the writer is killed. All threads stand meanwhile, and go on by way of the kernel. A
-//! processor executes the new bytes then. A uprobe that the kernel places into the page between
-//! reading and writing is lost.
+//! whenever the writer is killed. All threads are stopped meanwhile, and the kernel resumes them,
+//! so that each processor executes the new bytes. A uprobe that the kernel places into the page
+//! between reading and writing is lost.
 
 use std::io;
 use std::thread;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use probe_inject::{Halted, InjectError, Memory, Process};
 
-use super::stub::SITE_LEN;
+use super::counter_page::SITE_LEN;
 
-/// The time for which threads stand at a time.
+/// The time for which threads are stopped at once.
 const HALT_LIMIT: Duration = Duration::from_millis(8);
 const PAGE: u64 = 4096;
 
@@ -31,7 +31,7 @@ pub struct Change {
     pub to: [u8; 5],
 }
 
-/// Makes the changes. Returns those that were not made, since other bytes are there, or none.
+/// Makes the changes. Returns those that were not made, since the site has other bytes or none.
 ///
 /// # Errors
 /// If the threads can't be stopped, or the text can't be written. Changes may have been made.
@@ -41,7 +41,7 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
     let pid = process.pid();
     while done < changes.len() {
         if done != 0 {
-            // The program runs for as long as it stood.
+            // Back off for as long as the program was stopped.
             thread::sleep(HALT_LIMIT);
         }
         let made = process.halt(|halted| switch_for_a_while(halted, &changes[done..], &mut refused))?;
@@ -51,7 +51,7 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
     Ok(refused)
 }
 
-/// Makes as many changes as there is time for, those of one page at least.
+/// Makes changes until the time is over, those of one page at least. Returns how many were tried.
 fn switch_for_a_while(
     halted: &Halted<'_>,
     changes: &[Change],
@@ -75,7 +75,7 @@ fn switch_for_a_while(
     Ok(done)
 }
 
-/// The places at which threads stand, sorted.
+/// The addresses at which threads are stopped, sorted.
 struct ThreadPositions(Vec<u64>);
 
 impl ThreadPositions {
@@ -84,8 +84,8 @@ impl ThreadPositions {
         Self(positions)
     }
 
-    /// Returns whether a thread stands inside of a site's instruction. Neither instruction has a
-    /// place there where one could stand.
+    /// Returns whether a thread is stopped within a site's instruction. No other instruction begins
+    /// there, so such a thread has jumped into the middle.
     fn any_inside(&self, site: u64) -> bool {
         let next = self.0.partition_point(|it| *it <= site);
         self.0.get(next).is_some_and(|it| it - site < SITE_LEN)
