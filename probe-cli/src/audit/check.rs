@@ -77,7 +77,7 @@ fn check(audited: &AuditedSite<'_>, functions: &Functions, findings: &mut Findin
             format!("foreign bytes {}: the runtime would leave this site alone", hex(&site.bytes))
         });
     }
-    if functions.begins(site.addr) {
+    if functions.is_start(site.addr) {
         findings
             .add(at, || "it is a function's first instruction, where breakpoints and uprobes go".to_owned());
     }

@@ -16,7 +16,7 @@ use std::path::{Path, absolute};
 
 use probe_runtime::Kind;
 
-use crate::elf::{Beginnings, Functions, Image, Problem, functions};
+use crate::elf::{FunctionStarts, Functions, Image, Problem, functions};
 use crate::output::{Failure, Shown};
 use crate::probe_tables::Probe;
 use crate::text::{clean, count};
@@ -33,7 +33,7 @@ pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<S
     let path = quotable(file)?;
     let functions = functions(image).map_err(|problem| Failure::input(image.error(problem)))?;
     let mut program = Program {
-        beginnings: Beginnings::new(image, &functions),
+        starts: FunctionStarts::new(image, &functions),
         lines: Vec::new(),
         named: HashMap::new(),
         many: 0,
@@ -69,7 +69,7 @@ fn quotable(file: &Path) -> Result<String, Failure> {
 }
 
 struct Program<'a> {
-    beginnings: Beginnings<'a>,
+    starts: FunctionStarts<'a>,
     lines: Vec<String>,
     /// USDT names, and the probe that each is shown as.
     named: HashMap<String, String>,
@@ -113,7 +113,7 @@ impl Program<'_> {
         // The beginnings, and how many sites each leads to.
         let mut begins = BTreeMap::new();
         for site in &probe.sites {
-            if let Some(start) = self.beginnings.of(site.addr)? {
+            if let Some(start) = self.starts.of(site.addr)? {
                 *begins.entry(start).or_insert(0) += 1;
             }
         }

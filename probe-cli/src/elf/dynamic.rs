@@ -10,9 +10,9 @@ use super::image::Image;
 use super::layout::{Dynamic, LE, Relocation, Symbol, read};
 
 /// Bytes of relocations that are read. A sparse file may claim any number.
-const MOST: u64 = 1 << 30;
+const MAX_RELOCATION_BYTES: u64 = 1 << 30;
 /// Longest name of a symbol that is read.
-const LONGEST: usize = 1024;
+const MAX_NAME_LEN: usize = 1024;
 
 /// The value of a pointer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,13 +46,13 @@ pub fn needed(image: &Image) -> Result<Vec<String>, Problem> {
 /// The pointers of a file that relocations fill in.
 #[derive(Default)]
 pub struct Pointers {
-    filled: HashMap<u64, Fill>,
+    relocated: HashMap<u64, Relocated>,
     symbols: u64,
     names: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Fill {
+enum Relocated {
     Address(u64),
     Symbol(u32),
 }
@@ -82,7 +82,7 @@ impl Pointers {
         }
         for (table, size) in tables.into_iter().zip(sizes) {
             let Some(addr) = table.filter(|_| size != 0) else { continue };
-            let Some(offset) = image.offset(addr, size).filter(|_| size <= MOST) else {
+            let Some(offset) = image.offset(addr, size).filter(|_| size <= MAX_RELOCATION_BYTES) else {
                 let problem = format!("its relocations, {size} bytes at {addr:#x}, are not in the file");
                 return Err(Problem::Damaged(problem));
             };
@@ -104,10 +104,10 @@ impl Pointers {
             let (kind, symbol) = (elf::R_X86_64_RELATIVE.0, u32::try_from(info >> 32).unwrap_or_default());
             match u32::try_from(info & 0xffff_ffff).unwrap_or_default() {
                 it if it == kind && range.contains(&place) => {
-                    self.filled.insert(place, Fill::Address(entry.r_addend.get(LE).cast_unsigned()));
+                    self.relocated.insert(place, Relocated::Address(entry.r_addend.get(LE).cast_unsigned()));
                 }
                 it if [elf::R_X86_64_GLOB_DAT.0, elf::R_X86_64_JUMP_SLOT.0].contains(&it) => {
-                    self.filled.insert(place, Fill::Symbol(symbol));
+                    self.relocated.insert(place, Relocated::Symbol(symbol));
                 }
                 _ => (),
             }
@@ -121,9 +121,9 @@ impl Pointers {
     /// # Errors
     /// The system's.
     pub fn at(&self, image: &Image, addr: u64) -> Result<Option<Pointer>, Problem> {
-        match self.filled.get(&addr) {
-            Some(Fill::Address(address)) => Ok(Some(Pointer::Here(*address))),
-            Some(Fill::Symbol(number)) => self.symbol(image, *number),
+        match self.relocated.get(&addr) {
+            Some(Relocated::Address(address)) => Ok(Some(Pointer::Here(*address))),
+            Some(Relocated::Symbol(number)) => self.symbol(image, *number),
             None => Ok(image.bytes(addr)?.map(u64::from_le_bytes).filter(|it| *it != 0).map(Pointer::Here)),
         }
     }
@@ -141,11 +141,11 @@ impl Pointers {
 
     /// Reads the name at a place of the table of names. Long ones are cut.
     fn name(&self, image: &Image, at: u64) -> Result<Vec<u8>, Problem> {
-        const PART: usize = 32;
+        const CHUNK: usize = 32;
         let mut name = Vec::new();
         let mut at = self.names.wrapping_add(at);
-        while name.len() < LONGEST {
-            let part = match image.bytes::<PART>(at)? {
+        while name.len() < MAX_NAME_LEN {
+            let part = match image.bytes::<CHUNK>(at)? {
                 Some(part) => part.to_vec(),
                 // The table may end before.
                 None => match image.bytes::<1>(at)? {

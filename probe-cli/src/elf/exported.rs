@@ -11,13 +11,13 @@ use super::image::Image;
 use super::layout::{Dynamic, LE, Symbol, read};
 
 /// Symbols of a chain, or relocations, that are read. A damaged table may lead anywhere.
-const MOST: u32 = 1 << 20;
+const MAX_CHAIN_LEN: u32 = 1 << 20;
 /// Types of relocations by which code reaches functions of other objects.
-const CALLS: [u64; 2] = [6, 7];
+const CALL_TYPES: [u64; 2] = [6, 7];
 /// Bytes of a relocation.
-const RELOCATION: u64 = 24;
+const RELOCATION_LEN: u64 = 24;
 /// Longest name of a symbol that is compared.
-const LONGEST: u64 = 64;
+const MAX_FUNCTION_NAME_LEN: u64 = 64;
 
 /// The dynamic symbols of an object.
 pub struct Exported<'a> {
@@ -86,13 +86,13 @@ impl<'a> Exported<'a> {
         let chains = words.wrapping_add(u64::from(buckets) * 4);
         let bucket = words.wrapping_add(u64::from(hash % buckets) * 4);
         let begin = self.word(bucket)?;
-        for number in begin..begin.saturating_add(MOST) {
+        for number in begin..begin.saturating_add(MAX_CHAIN_LEN) {
             let Some(place) = number.checked_sub(first) else { return Ok(None) };
             let other = self.word(chains.wrapping_add(u64::from(place) * 4))?;
             if (other ^ hash) >> 1 == 0
                 && let Some(symbol) = self.symbol(number)?
                 && symbol.st_shndx.get(LE) != elf::SHN_UNDEF
-                && self.is_called(&symbol, name)?
+                && self.has_name(&symbol, name)?
             {
                 return Ok(Some((symbol.st_value.get(LE), symbol.st_size.get(LE))));
             }
@@ -108,7 +108,7 @@ impl<'a> Exported<'a> {
     /// # Errors
     /// The system's.
     pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
-        Ok(!self.words(name)?.is_empty())
+        Ok(!self.import_words(name)?.is_empty())
     }
 
     /// Returns the addresses of the words through which the object's code reaches this function of
@@ -116,17 +116,17 @@ impl<'a> Exported<'a> {
     ///
     /// # Errors
     /// The system's.
-    pub fn words(&self, name: &str) -> Result<Vec<u64>, Problem> {
+    pub fn import_words(&self, name: &str) -> Result<Vec<u64>, Problem> {
         let mut words = Vec::new();
         for (table, size) in self.relocations {
-            for at in (0..size / RELOCATION).take(MOST as usize) {
-                let at = table.wrapping_add(at * RELOCATION);
+            for at in (0..size / RELOCATION_LEN).take(MAX_CHAIN_LEN as usize) {
+                let at = table.wrapping_add(at * RELOCATION_LEN);
                 let Some(info) = self.image.bytes(at.wrapping_add(8))?.map(u64::from_le_bytes) else { break };
-                let (number, is_call) = ((info >> 32) as u32, CALLS.contains(&(info & 0xffff_ffff)));
+                let (number, is_call) = ((info >> 32) as u32, CALL_TYPES.contains(&(info & 0xffff_ffff)));
                 if is_call
                     && let Some(symbol) = self.symbol(number)?
                     && symbol.st_shndx.get(LE) == elf::SHN_UNDEF
-                    && self.is_called(&symbol, name)?
+                    && self.has_name(&symbol, name)?
                 {
                     words.extend(self.image.bytes(at)?.map(u64::from_le_bytes));
                 }
@@ -154,9 +154,9 @@ impl<'a> Exported<'a> {
         read::<Symbol, 24>(&self.image.pages, offset)
     }
 
-    fn is_called(&self, symbol: &Symbol, name: &str) -> Result<bool, Problem> {
+    fn has_name(&self, symbol: &Symbol, name: &str) -> Result<bool, Problem> {
         let begin = self.names.wrapping_add(symbol.st_name.get(LE).into());
-        for (at, byte) in (0..LONGEST).zip(name.bytes().chain([0])) {
+        for (at, byte) in (0..MAX_FUNCTION_NAME_LEN).zip(name.bytes().chain([0])) {
             if self.image.bytes(begin.wrapping_add(at))? != Some([byte]) {
                 return Ok(false);
             }
@@ -187,7 +187,7 @@ mod tests {
         let library = Image::read("libc.so", Box::new(bytes.clone())).unwrap();
         let exported = Exported::of(&library, 0).unwrap().unwrap();
         let (address, size) = exported.function("malloc").unwrap().unwrap();
-        assert!(library.is_text(address, size) && size > 16);
+        assert!(library.is_code(address, size) && size > 16);
         assert_eq!(exported.function("no_such_function").unwrap(), None);
         let own = Image::open(&std::env::current_exe().unwrap()).unwrap();
         assert!(Exported::of(&own, 0).unwrap().unwrap().is_imported("realloc").unwrap());

@@ -11,17 +11,17 @@ use super::image::Image;
 use super::straight_line::passed_once;
 
 /// Bytes of a function that are decoded. Nothing is known of a longer one.
-const LONGEST: usize = 1 << 20;
+const MAX_FUNCTION_LEN: usize = 1 << 20;
 
 /// The functions of a file, as far as they were asked for.
-pub struct Beginnings<'a> {
+pub struct FunctionStarts<'a> {
     image: &'a Image,
     functions: &'a Functions,
     /// By the function's address: the addresses of what each call passes once.
     passed: HashMap<u64, Vec<u64>>,
 }
 
-impl<'a> Beginnings<'a> {
+impl<'a> FunctionStarts<'a> {
     /// Begins with no function.
     pub fn new(image: &'a Image, functions: &'a Functions) -> Self {
         Self { image, functions, passed: HashMap::new() }
@@ -33,11 +33,11 @@ impl<'a> Beginnings<'a> {
     /// # Errors
     /// The system's.
     pub fn of(&mut self, site: u64) -> Result<Option<u64>, Problem> {
-        let starts = &self.functions.starts;
-        let next = starts.partition_point(|start| *start <= site);
-        let Some(start) = next.checked_sub(1).map(|at| starts[at]) else { return Ok(None) };
+        let all = &self.functions.starts;
+        let next = all.partition_point(|start| *start <= site);
+        let Some(start) = next.checked_sub(1).map(|at| all[at]) else { return Ok(None) };
         if !self.passed.contains_key(&start) {
-            let passed = self.read(start, starts.get(next).copied())?;
+            let passed = self.read(start, all.get(next).copied())?;
             self.passed.insert(start, passed);
         }
         Ok(self.passed[&start].binary_search(&site).is_ok().then_some(start))
@@ -46,12 +46,12 @@ impl<'a> Beginnings<'a> {
     /// Decodes the function between its beginning and that of the next one. The last one ends with
     /// the text.
     fn read(&self, start: u64, next: Option<u64>) -> Result<Vec<u64>, Problem> {
-        let Some(end) = self.image.end_of_text(start) else { return Ok(Vec::new()) };
+        let Some(end) = self.image.end_of_code(start) else { return Ok(Vec::new()) };
         let length = next.map_or(end, |next| next.min(end)) - start;
-        let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_FUNCTION_LEN);
         let mut code = Vec::new();
         match length {
-            Some(length) if self.image.text(start, length, &mut code)? => Ok(passed_once(&code, start)),
+            Some(length) if self.image.read_into(start, length, &mut code)? => Ok(passed_once(&code, start)),
             _ => Ok(Vec::new()),
         }
     }

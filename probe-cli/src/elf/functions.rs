@@ -8,9 +8,9 @@ use super::layout::{LE, ProgramHeader, SectionHeader, Symbol, read};
 use super::notes::word;
 
 /// Bytes of a symbol table that are read. A sparse file may claim any number.
-const LONGEST: u64 = 1 << 30;
+const MAX_SYMBOL_BYTES: u64 = 1 << 30;
 /// Functions of unwind tables that are read.
-const MOST: u64 = 1 << 24;
+const MAX_UNWIND_ENTRIES: u64 = 1 << 24;
 
 /// The addresses at which functions begin.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -23,7 +23,7 @@ pub struct Functions {
 
 impl Functions {
     /// Returns whether a function begins at this address.
-    pub fn begins(&self, addr: u64) -> bool {
+    pub fn is_start(&self, addr: u64) -> bool {
         self.starts.binary_search(&addr).is_ok()
     }
 }
@@ -86,7 +86,7 @@ fn each_function(
         let (offset, size) = (table.sh_offset.get(LE), table.sh_size.get(LE));
         // A damaged header may claim bytes behind the file's end.
         let size = size.min(image.length().saturating_sub(offset));
-        if size > LONGEST {
+        if size > MAX_SYMBOL_BYTES {
             let problem = format!("its symbol table has {size} bytes, more than any program has");
             return Err(Problem::Damaged(problem));
         }
@@ -95,7 +95,7 @@ fn each_function(
             let addr = symbol.st_value.get(LE);
             // A symbol without a size may be a label inside of a function, as assemblers make them.
             let is_function = symbol.st_info.0 & 0xf == elf::STT_FUNC.0 && symbol.st_size.get(LE) != 0;
-            if is_function && image.is_text(addr, 1) {
+            if is_function && image.is_code(addr, 1) {
                 found(addr, names.saturating_add(symbol.st_name.get(LE).into()))?;
             }
         }
@@ -114,11 +114,11 @@ fn by_unwind_tables(image: &Image) -> Result<Vec<u64>, Problem> {
     if head[0] != 1 || head[2] != 0x03 || head[3] != 0x3b {
         return Ok(starts);
     }
-    let many = u64::from(word(&head, 8)).min(size.saturating_sub(12) / 8).min(MOST);
+    let many = u64::from(word(&head, 8)).min(size.saturating_sub(12) / 8).min(MAX_UNWIND_ENTRIES);
     for number in 0..many {
         let Some(pair) = image.pages.bytes::<4>(offset + 12 + number * 8)? else { break };
         let start = addr.wrapping_add_signed(i32::from_le_bytes(pair).into());
-        if image.is_text(start, 1) {
+        if image.is_code(start, 1) {
             starts.push(start);
         }
     }

@@ -21,7 +21,7 @@ use crate::text::count;
 const HOOKS: [&str; 2] = ["__cyg_profile_func_enter", "__cyg_profile_func_exit"];
 
 /// The bytes of code that are read at once.
-const PART: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 
 /// The calls of hooks in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ impl HookCalls {
         let exported = Exported::of(image, 0)?;
         let mut words = Vec::new();
         for name in HOOKS {
-            words.extend(exported.as_ref().map(|it| it.words(name)).transpose()?.unwrap_or_default());
+            words.extend(exported.as_ref().map(|it| it.import_words(name)).transpose()?.unwrap_or_default());
         }
         let mut code = Vec::new();
         for name in HOOKS {
@@ -146,13 +146,13 @@ fn each_reference(image: &Image, targets: &[u64], found: &mut impl FnMut(Referen
         return Ok(());
     };
     let mut code = Vec::new();
-    for Range { start, end } in image.texts() {
+    for Range { start, end } in image.code_ranges() {
         let mut at = start;
         while at < end {
             // Parts share what an instruction may have before its last byte.
-            let until = end.min(at.saturating_add(PART));
+            let until = end.min(at.saturating_add(CHUNK));
             let Ok(len) = usize::try_from(until - at) else { break };
-            if !image.text(at, len, &mut code)? {
+            if !image.read_into(at, len, &mut code)? {
                 break;
             }
             for (offset, bytes) in (at..).zip(code.windows(7)) {

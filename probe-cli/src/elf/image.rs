@@ -13,7 +13,7 @@ use super::layout::{Header, LE, ProgramHeader, read};
 use super::pages::{Pages, Source, open_regular};
 
 /// Bytes of the longest path that the kernel takes.
-const LONGEST_PATH: u64 = 4096;
+const MAX_PATH_LEN: u64 = 4096;
 
 /// The loader's view of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ struct Segment {
     /// End of its bytes from the file.
     end: u64,
     offset: u64,
-    is_text: bool,
+    is_code: bool,
     is_data: bool,
 }
 
@@ -143,7 +143,7 @@ impl Image {
                 addr,
                 end: addr + size,
                 offset,
-                is_text: header.p_flags.get(LE).0 & elf::PF_X.0 != 0,
+                is_code: header.p_flags.get(LE).0 & elf::PF_X.0 != 0,
                 is_data: header.p_flags.get(LE).0 & elf::PF_W.0 != 0,
             }),
             elf::PT_NOTE => self.notes.push([offset, addr, size]),
@@ -175,19 +175,19 @@ impl Image {
     /// The system's.
     pub fn interpreter(&self) -> Result<Option<PathBuf>, Problem> {
         let Some((offset, size)) = self.interpreter else { return Ok(None) };
-        let mut path = vec![0; size.min(LONGEST_PATH) as usize];
+        let mut path = vec![0; size.min(MAX_PATH_LEN) as usize];
         self.pages.fill(offset, &mut path)?;
         path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(path.len()));
         Ok(Some(OsString::from_vec(path).into()))
     }
 
     /// Returns the address of the page at which the file is loaded first.
-    pub fn first(&self) -> u64 {
+    pub fn load_start(&self) -> u64 {
         self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))
     }
 
     /// Returns the address after the last byte that the file fills.
-    pub fn end(&self) -> u64 {
+    pub fn load_end(&self) -> u64 {
         self.segments.last().map_or(0, |it| it.end)
     }
 
@@ -218,7 +218,7 @@ impl Image {
 
     /// Reads a number of bytes at an address, in place of what `into` has. Returns whether the file
     /// fills them.
-    pub(crate) fn text(&self, addr: u64, len: usize, into: &mut Vec<u8>) -> Result<bool, Problem> {
+    pub(crate) fn read_into(&self, addr: u64, len: usize, into: &mut Vec<u8>) -> Result<bool, Problem> {
         let Some(offset) = self.offset(addr, len as u64) else { return Ok(false) };
         into.resize(len, 0);
         self.pages.fill(offset, into)
@@ -236,18 +236,18 @@ impl Image {
     }
 
     /// Returns the end of the code that this address is in.
-    pub(crate) fn end_of_text(&self, addr: u64) -> Option<u64> {
-        self.segment(addr, 1).filter(|segment| segment.is_text).map(|segment| segment.end)
+    pub(crate) fn end_of_code(&self, addr: u64) -> Option<u64> {
+        self.segment(addr, 1).filter(|segment| segment.is_code).map(|segment| segment.end)
     }
 
     /// Returns the addresses of all code.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = Range<u64>> {
-        self.segments.iter().filter(|segment| segment.is_text).map(|segment| segment.addr..segment.end)
+    pub(crate) fn code_ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.segments.iter().filter(|segment| segment.is_code).map(|segment| segment.addr..segment.end)
     }
 
     /// Returns whether these bytes are code.
-    pub(crate) fn is_text(&self, addr: u64, len: u64) -> bool {
-        self.segment(addr, len).is_some_and(|segment| segment.is_text)
+    pub(crate) fn is_code(&self, addr: u64, len: u64) -> bool {
+        self.segment(addr, len).is_some_and(|segment| segment.is_code)
     }
 }
 

@@ -24,7 +24,7 @@ mod straight_line;
 pub use dynamic::{Pointer, Pointers, needed};
 pub use error::{ElfError, Problem};
 pub use exported::Exported;
-pub use function_starts::Beginnings;
+pub use function_starts::FunctionStarts;
 pub use functions::{Functions, functions};
 pub use hook_calls::{HookCalls, Hooks};
 pub use image::{Image, ObjectType};

@@ -4,27 +4,27 @@ use super::error::Problem;
 use super::image::Image;
 
 /// Owner of the notes of probes.
-const OWNER: &[u8; 12] = b"LatentProbe\0";
+const PROBE_OWNER: &[u8; 12] = b"LatentProbe\0";
 /// Owner of the notes of runtimes.
-const RUNTIME: &[u8; 12] = b"LatentOwner\0";
+const RUNTIME_OWNER: &[u8; 12] = b"LatentOwner\0";
 /// Type of the note that leads to the function which starts an agent.
-const ENTRY: u32 = 2;
+const ENTRY_NOTE: u32 = 2;
 /// The bytes before that function, which is aligned to 16, and its first one: a jump.
 const ENTRY_MARK: &[u8; 17] = b"LatentAgentEntry\xe9";
 /// Bytes of code that are looked through for them.
-const LONGEST_TEXT: u64 = 1 << 28;
+const MAX_SEARCHED_CODE: u64 = 1 << 28;
 /// The flag of a runtime with an agent.
 const HAS_AGENT: u32 = 1;
 /// Type of those that this reader knows.
-const KNOWN: u32 = 1;
+const KNOWN_NOTE: u32 = 1;
 /// Bytes of their descriptor.
-const DESCRIPTOR: u64 = 32;
+const DESCRIPTOR_LEN: u64 = 32;
 /// Type of the GNU notes that tell builds apart.
-const BUILD_ID: u32 = 3;
+const BUILD_ID_NOTE: u32 = 3;
 /// Bytes of all notes that are read: more than a million notes. A sparse file may claim any number.
-const LONGEST: u64 = 1 << 26;
+const MAX_NOTE_BYTES: u64 = 1 << 26;
 /// Longest id of a build that is shown.
-const LONGEST_ID: u32 = 64;
+const MAX_BUILD_ID_LEN: u32 = 64;
 
 /// The descriptor of a note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,18 +64,18 @@ struct RawNote {
 /// If they are far too long, and the system's.
 pub fn notes(image: &Image) -> Result<Notes, Problem> {
     let mut found = Notes::default();
-    each(image, |note| {
-        if is_called(image, note, OWNER)? {
+    each_note(image, |note| {
+        if has_name(image, note, PROBE_OWNER)? {
             match image.pages.bytes::<32>(note.at)? {
-                Some(bytes) if note.kind == KNOWN && u64::from(note.descriptor) >= DESCRIPTOR => {
+                Some(bytes) if note.kind == KNOWN_NOTE && u64::from(note.descriptor) >= DESCRIPTOR_LEN => {
                     let offsets = [0, 8, 16, 24].map(|at| long(&bytes, at));
                     found.probes.get_or_insert(NoteAt { addr: note.addr, offsets });
                 }
-                _ if note.kind != KNOWN => _ = found.later.get_or_insert(note.kind),
+                _ if note.kind != KNOWN_NOTE => _ = found.later.get_or_insert(note.kind),
                 _ => (),
             }
-        } else if note.kind == BUILD_ID && is_called(image, note, b"GNU\0")? {
-            let mut id = vec![0; note.descriptor.min(LONGEST_ID) as usize];
+        } else if note.kind == BUILD_ID_NOTE && has_name(image, note, b"GNU\0")? {
+            let mut id = vec![0; note.descriptor.min(MAX_BUILD_ID_LEN) as usize];
             if image.pages.fill(note.at, &mut id)? {
                 found.build_id.get_or_insert(id);
             }
@@ -101,11 +101,12 @@ impl Runtime {
     /// As those of [`notes`].
     pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
         let (mut found, mut entry) = (None, None);
-        each(image, |note| {
-            if note.kind == KNOWN && note.descriptor >= 4 && is_called(image, note, RUNTIME)? {
+        each_note(image, |note| {
+            if note.kind == KNOWN_NOTE && note.descriptor >= 4 && has_name(image, note, RUNTIME_OWNER)? {
                 let flags = image.pages.bytes(note.at)?.map_or(0, u32::from_le_bytes);
                 found = Some(flags & HAS_AGENT != 0);
-            } else if note.kind == ENTRY && note.descriptor >= 8 && is_called(image, note, RUNTIME)? {
+            } else if note.kind == ENTRY_NOTE && note.descriptor >= 8 && has_name(image, note, RUNTIME_OWNER)?
+            {
                 let distance = image.pages.bytes(note.at)?.map_or(0, i64::from_le_bytes);
                 let addr = note.addr.wrapping_add_signed(distance);
                 entry = entry_of(image, addr)?;
@@ -119,13 +120,13 @@ impl Runtime {
 /// Returns the function that starts an agent: the one at this address, or if the note was moved,
 /// the one in the code.
 fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
-    let is_entry = |at: u64| Ok::<_, Problem>(image.is_text(at, 17) && image.bytes(at)? == Some(*ENTRY_MARK));
+    let is_entry = |at: u64| Ok::<_, Problem>(image.is_code(at, 17) && image.bytes(at)? == Some(*ENTRY_MARK));
     let own = addr.wrapping_sub(16);
     if is_entry(own)? {
         return Ok(Some(addr));
     }
-    let mut left = LONGEST_TEXT / 16;
-    for text in image.texts() {
+    let mut left = MAX_SEARCHED_CODE / 16;
+    for text in image.code_ranges() {
         let mut at = text.start.next_multiple_of(16);
         while at < text.end && left > 0 {
             if is_entry(at)? {
@@ -143,9 +144,9 @@ fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
 ///
 /// Looks at each multiple of four, and not from one note to the next: a linker may join notes of
 /// different alignments, so that the padding between them can't be told.
-fn each(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>) -> Result<(), Problem> {
+fn each_note(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>) -> Result<(), Problem> {
     let all = image.notes.iter().fold(0_u64, |sum, [_, _, size]| sum.saturating_add(*size));
-    if all > LONGEST {
+    if all > MAX_NOTE_BYTES {
         return Err(Problem::Damaged(format!("its notes have {all} bytes, more than any program has")));
     }
     for &[offset, addr, size] in image.notes.iter().filter(|[_, addr, size]| image.is_mapped(*addr, *size)) {
@@ -170,7 +171,7 @@ fn each(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>)
     Ok(())
 }
 
-fn is_called<const N: usize>(image: &Image, note: &RawNote, name: &[u8; N]) -> Result<bool, Problem> {
+fn has_name<const N: usize>(image: &Image, note: &RawNote, name: &[u8; N]) -> Result<bool, Problem> {
     Ok(note.name as usize == N && image.pages.bytes(note.name_at)? == Some(*name))
 }
 

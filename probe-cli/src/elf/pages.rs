@@ -1,8 +1,8 @@
 //! A file's bytes, read in blocks as they are asked for.
 //!
-//! Memory: at most [`MOST`] blocks and [`PLACES`] places for them, whatever the file's length and
-//! whatever it says. Tables are read in order, so hardly any block is read twice.
-//! Cost: a look at a place for each read, without a hash.
+//! Memory: at most [`MAX_BLOCKS`] blocks and [`PLACES`] places for them, whatever the file's length
+//! and whatever it says. Tables are read in order, so hardly any block is read twice. Cost: a look
+//! at a place for each read, without a hash.
 
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
@@ -13,9 +13,9 @@ use std::path::Path;
 use super::error::Problem;
 
 /// Bytes of a block.
-const BLOCK: u64 = 1 << 15;
+const BLOCK_LEN: u64 = 1 << 15;
 /// Blocks that are kept: 64 MiB.
-const MOST: usize = 1 << 11;
+const MAX_BLOCKS: usize = 1 << 11;
 /// Places of blocks. Two blocks that are 4 GiB apart take turns in one.
 const PLACES: u64 = 1 << 17;
 
@@ -98,7 +98,7 @@ impl Blocks {
         let place = usize_of(number % PLACES);
         let is_kept = |block: &Option<(u64, _)>| block.as_ref().is_some_and(|(kept, _)| *kept == number);
         if !self.places.get(place).is_some_and(is_kept) {
-            if self.kept == MOST {
+            if self.kept == MAX_BLOCKS {
                 (self.places, self.kept) = (Vec::new(), 0);
             }
             if self.places.len() <= place {
@@ -134,14 +134,14 @@ impl Pages {
         }
         let mut blocks = self.blocks.borrow_mut();
         while !into.is_empty() {
-            let number = at / BLOCK;
+            let number = at / BLOCK_LEN;
             let block = blocks.get(number, || {
-                let start = number * BLOCK;
-                let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
+                let start = number * BLOCK_LEN;
+                let mut block = vec![0; usize_of(BLOCK_LEN.min(self.length - start))];
                 self.source.read_at(&mut block, start)?;
                 Ok(block.into())
             })?;
-            let from = &block[usize_of(at % BLOCK)..];
+            let from = &block[usize_of(at % BLOCK_LEN)..];
             let many = from.len().min(into.len());
             into[..many].copy_from_slice(&from[..many]);
             into = &mut into[many..];
@@ -151,7 +151,7 @@ impl Pages {
     }
 }
 
-/// Converts a number that is at most [`BLOCK`], or below [`PLACES`].
+/// Converts a number that is at most [`BLOCK_LEN`], or below [`PLACES`].
 fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -162,16 +162,16 @@ mod tests {
 
     #[test]
     fn any_part_of_the_file_and_nothing_behind_it() {
-        let file: Vec<u8> = (0..3 * BLOCK + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let file: Vec<u8> = (0..3 * BLOCK_LEN + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let pages = Pages::new(Box::new(file.clone())).unwrap();
-        for at in [0, 5, BLOCK - 3, 2 * BLOCK - 8, 3 * BLOCK - 1] {
+        for at in [0, 5, BLOCK_LEN - 3, 2 * BLOCK_LEN - 8, 3 * BLOCK_LEN - 1] {
             let bytes: [u8; 8] = pages.bytes(at).unwrap().unwrap();
             assert_eq!(bytes, file[usize_of(at)..][..8]);
         }
         let mut whole = vec![0; file.len()];
         assert!(pages.fill(0, &mut whole).unwrap());
         assert_eq!(whole, file);
-        for at in [3 * BLOCK, u64::MAX - 3, u64::MAX] {
+        for at in [3 * BLOCK_LEN, u64::MAX - 3, u64::MAX] {
             assert_eq!(pages.bytes::<8>(at).unwrap(), None);
         }
     }
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn memory_has_a_bound() {
         let pages = Pages::new(Box::new(Endless)).unwrap();
-        let reads = 3 * MOST as u64;
+        let reads = 3 * MAX_BLOCKS as u64;
         for number in 0..reads {
-            assert_eq!(pages.bytes(number * BLOCK * 1000).unwrap(), Some([0; 4]));
+            assert_eq!(pages.bytes(number * BLOCK_LEN * 1000).unwrap(), Some([0; 4]));
             let blocks = pages.blocks.borrow();
-            assert!(blocks.kept <= MOST && blocks.places.len() as u64 <= PLACES);
+            assert!(blocks.kept <= MAX_BLOCKS && blocks.places.len() as u64 <= PLACES);
             // To count them takes far longer than a read.
             if number % 61 == 0 || number + 1 == reads {
                 assert_eq!(blocks.places.iter().flatten().count(), blocks.kept);

@@ -122,12 +122,12 @@ fn object(first: &Mapping, code: &Mapping, of_file: &[&Mapping], memory: &Arc<Me
     };
     let of_file: Vec<_> = of_file.iter().copied().filter(|it| it.start >= first.start).collect();
     let whole = read(&of_file)?;
-    let end = first.start.saturating_add(whole.end().wrapping_sub(whole.first()));
+    let end = first.start.saturating_add(whole.load_end().wrapping_sub(whole.load_start()));
     let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
     let image = read(&own)?;
-    let bias = first.start.wrapping_sub(image.first());
+    let bias = first.start.wrapping_sub(image.load_start());
     let is_there = |text: Range<u64>| (text.start.wrapping_add(bias) & !(PAGE - 1)) == code.start;
-    if !image.texts().any(is_there) {
+    if !image.code_ranges().any(is_there) {
         return None;
     }
     let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();

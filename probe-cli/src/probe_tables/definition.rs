@@ -111,7 +111,7 @@ impl Definitions<'_> {
                 self.text.extend_from_slice(inside.unwrap_or_default());
                 Ok(inside.is_some())
             }
-            Some(Pointer::Here(addr)) => self.image.text(addr, len, &mut self.text),
+            Some(Pointer::Here(addr)) => self.image.read_into(addr, len, &mut self.text),
             Some(Pointer::Elsewhere(_)) => Ok(false),
         }
     }

@@ -82,11 +82,11 @@ impl Records<'_> {
     fn site(&mut self, at: u64, form: u8) -> Result<Option<(Record, u64)>, Problem> {
         let Some(bytes) = self.image.bytes::<16>(at)? else { return Ok(None) };
         let [addr, target, stub] = [4, 8, 12].map(|field| relative(at, &bytes, field));
-        if !self.image.is_text(addr, SITE_LEN as u64) {
+        if !self.image.is_code(addr, SITE_LEN as u64) {
             self.unread.add(|| format!("the record at {at:#x} names a site at {addr:#x}, outside of code"));
             return Ok(None);
         }
-        if !self.image.is_text(target, 1) {
+        if !self.image.is_code(target, 1) {
             self.unread.add(|| format!("the site at {addr:#x} leads to {target:#x}, outside of code"));
             return Ok(None);
         }
@@ -145,7 +145,7 @@ impl Records<'_> {
     }
 
     fn decode(&self, stub: u64) -> Result<Option<StubCode>, Problem> {
-        if !self.image.is_text(stub, stub::LEN as u64) {
+        if !self.image.is_code(stub, stub::LEN as u64) {
             return Ok(None);
         }
         Ok(match self.image.bytes::<{ stub::READ }>(stub)? {

@@ -1,7 +1,7 @@
 //! The rules that reading keeps, whatever the bytes are.
 
 use probe_cli::audit::audit;
-use probe_cli::elf::{Beginnings, Image, functions};
+use probe_cli::elf::{FunctionStarts, Image, functions};
 use probe_cli::probe_tables::ObjectProbes;
 
 /// The numbers of a file's parts.
@@ -34,10 +34,10 @@ pub fn read(file: Vec<u8>) -> Result<Seen, String> {
     assert!(object.unread.shown.len() as u64 <= object.unread.count);
     assert!(object.unread.count == 0 || audit.findings.count != 0, "unread parts are findings");
     let functions = functions(&image).map_err(|problem| image.error(problem).to_string())?;
-    let mut beginnings = Beginnings::new(&image, &functions);
+    let mut starts = FunctionStarts::new(&image, &functions);
     for site in &audit.sites {
-        let start = beginnings.of(site.site.addr).map_err(|problem| image.error(problem).to_string())?;
-        assert!(start.is_none_or(|start| start <= site.site.addr && functions.begins(start)));
+        let start = starts.of(site.site.addr).map_err(|problem| image.error(problem).to_string())?;
+        assert!(start.is_none_or(|start| start <= site.site.addr && functions.is_start(start)));
     }
     Ok(Seen { files: 1, probes: object.probes.len(), sites, findings: audit.findings.count })
 }
