@@ -1,15 +1,18 @@
-//! Where functions begin: by the symbols, or in a stripped file by the unwind tables.
+//! Finds where functions begin: by the symbols, or in a stripped file by the unwind tables; and
+//! which function beginnings stand for a site, since each call of the function passes the site
+//! once.
+
+use std::collections::HashMap;
 
 use object::elf;
 
-use super::error::Problem;
-use super::image::Image;
-use super::layout::{LE, ProgramHeader, SectionHeader, Symbol, read};
-use super::notes::word;
+use super::image::{Image, Problem};
+use super::pages::{LE, SectionHeader, Symbol, read};
+use super::straight_line::passed_once;
 
-/// Bytes of a symbol table that are read. A sparse file may claim any number.
+/// Most bytes of a symbol table. A sparse file may claim any number.
 const MAX_SYMBOL_BYTES: u64 = 1 << 30;
-/// Functions of unwind tables that are read.
+/// Most functions of unwind tables that are read.
 const MAX_UNWIND_ENTRIES: u64 = 1 << 24;
 
 /// The addresses at which functions begin.
@@ -33,34 +36,27 @@ impl Functions {
 /// # Errors
 /// The system's.
 pub fn functions(image: &Image) -> Result<Functions, Problem> {
-    let starts = by_symbols(image)?;
-    let (mut starts, by) =
-        if starts.is_empty() { (by_unwind_tables(image)?, "unwind tables") } else { (starts, "symbols") };
+    let (mut starts, mut by) = (Vec::new(), "symbols");
+    each_function(image, &mut |addr, _| {
+        starts.push(addr);
+        Ok(())
+    })?;
+    if starts.is_empty() {
+        (starts, by) = (by_unwind_tables(image)?, "unwind tables");
+    }
     starts.sort_unstable();
     starts.dedup();
     let by = if starts.is_empty() { "" } else { by };
     Ok(Functions { starts, by })
 }
 
-fn by_symbols(image: &Image) -> Result<Vec<u64>, Problem> {
-    let mut starts = Vec::new();
-    each_function(image, &mut |addr, _| {
-        starts.push(addr);
-        Ok(())
-    })?;
-    Ok(starts)
-}
-
-/// Returns the address of a function that the linker's symbol table names so.
+/// Returns the address of the function with this name in the linker's symbol table.
 pub(super) fn named(image: &Image, name: &str) -> Result<Option<u64>, Problem> {
     let mut named = None;
     each_function(image, &mut |addr, at| {
-        for (at, byte) in (at..).zip(name.bytes().chain([0])) {
-            if image.pages.bytes(at)? != Some([byte]) {
-                return Ok(());
-            }
+        if image.pages.has_name(at, name)? {
+            named = Some(addr);
         }
-        named = Some(addr);
         Ok(())
     })?;
     Ok(named)
@@ -104,20 +100,18 @@ fn each_function(
     Ok(())
 }
 
-/// Reads the table of `.eh_frame_hdr`, in the only encoding that linkers give it: 32-bit numbers
-/// relative to its beginning.
+/// Reads the table of `.eh_frame_hdr`, in the only encoding that linkers give it: a pointer of four
+/// bytes, a count of four bytes, and pairs of 32-bit numbers relative to its beginning.
 fn by_unwind_tables(image: &Image) -> Result<Vec<u64>, Problem> {
     let mut starts = Vec::new();
-    let Some((offset, addr, size)) = unwind_tables(image)? else { return Ok(starts) };
-    let Some(head) = image.pages.bytes::<12>(offset)? else { return Ok(starts) };
-    // A pointer of four bytes, a count of four bytes, pairs relative to the beginning.
-    if head[0] != 1 || head[2] != 0x03 || head[3] != 0x3b {
+    let Some((offset, addr, size)) = image.unwind_tables else { return Ok(starts) };
+    let Some([1, _, 0x03, 0x3b, _, _, _, _, many @ ..]) = image.pages.bytes::<12>(offset)? else {
         return Ok(starts);
-    }
-    let many = u64::from(word(&head, 8)).min(size.saturating_sub(12) / 8).min(MAX_UNWIND_ENTRIES);
+    };
+    let many = u64::from(u32::from_le_bytes(many)).min(size.saturating_sub(12) / 8).min(MAX_UNWIND_ENTRIES);
     for number in 0..many {
-        let Some(pair) = image.pages.bytes::<4>(offset + 12 + number * 8)? else { break };
-        let start = addr.wrapping_add_signed(i32::from_le_bytes(pair).into());
+        let Some(start) = image.pages.bytes(offset + 12 + number * 8)? else { break };
+        let start = addr.wrapping_add_signed(i32::from_le_bytes(start).into());
         if image.is_code(start, 1) {
             starts.push(start);
         }
@@ -125,15 +119,51 @@ fn by_unwind_tables(image: &Image) -> Result<Vec<u64>, Problem> {
     Ok(starts)
 }
 
-/// Returns the place, address and size of the unwind tables' header.
-fn unwind_tables(image: &Image) -> Result<Option<(u64, u64, u64)>, Problem> {
-    let (start, many) = (image.header.e_phoff.get(LE), image.header.e_phnum.get(LE));
-    for number in 0..u64::from(many) {
-        let Some(header) = read::<ProgramHeader, 56>(&image.pages, start + number * 56)? else { break };
-        let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
-        if header.p_type.get(LE) == elf::PT_GNU_EH_FRAME && offset.checked_add(size).is_some() {
-            return Ok(Some((offset, header.p_vaddr.get(LE), size)));
+/// Most bytes of a function that is decoded. No site of a longer one is known to be passed once.
+const MAX_FUNCTION_LEN: usize = 1 << 20;
+
+/// Answers which function each of whose calls passes a site once. A function is decoded at the
+/// first question for one of its sites, and its result is kept: all sites of a file cost one pass
+/// over the functions that have them.
+pub struct FunctionStarts<'a> {
+    image: &'a Image,
+    functions: &'a Functions,
+    /// The addresses of the instructions that each call passes once, by the function's address.
+    passed: HashMap<u64, Vec<u64>>,
+}
+
+impl<'a> FunctionStarts<'a> {
+    /// Starts without any decoded function.
+    pub fn new(image: &'a Image, functions: &'a Functions) -> Self {
+        Self { image, functions, passed: HashMap::new() }
+    }
+
+    /// Returns the beginning of the function around a site, if each of its calls is known to pass
+    /// the site exactly once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(&mut self, site: u64) -> Result<Option<u64>, Problem> {
+        let all = &self.functions.starts;
+        let next = all.partition_point(|start| *start <= site);
+        let Some(start) = next.checked_sub(1).map(|at| all[at]) else { return Ok(None) };
+        if !self.passed.contains_key(&start) {
+            let passed = self.read(start, all.get(next).copied())?;
+            self.passed.insert(start, passed);
+        }
+        Ok(self.passed[&start].binary_search(&site).is_ok().then_some(start))
+    }
+
+    /// Decodes the function between its beginning and that of the next one. The last one ends with
+    /// the text.
+    fn read(&self, start: u64, next: Option<u64>) -> Result<Vec<u64>, Problem> {
+        let Some(end) = self.image.end_of_code(start) else { return Ok(Vec::new()) };
+        let length = next.map_or(end, |next| next.min(end)) - start;
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_FUNCTION_LEN);
+        let mut code = Vec::new();
+        match length {
+            Some(length) if self.image.read_into(start, length, &mut code)? => Ok(passed_once(&code, start)),
+            _ => Ok(Vec::new()),
         }
     }
-    Ok(None)
 }

@@ -10,17 +10,16 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::error::Problem;
-use super::exported::Exported;
+use super::dynamic::Dynamic;
 use super::functions::named;
-use super::image::{Image, ObjectType};
+use super::image::{Image, ObjectType, Problem};
 use super::notes::Runtime;
 use crate::text::count;
 
 /// The hooks.
 const HOOKS: [&str; 2] = ["__cyg_profile_func_enter", "__cyg_profile_func_exit"];
 
-/// The bytes of code that are read at once.
+/// Bytes of code that are read at once.
 const CHUNK: u64 = 1 << 20;
 
 /// The calls of hooks in a file.
@@ -35,7 +34,7 @@ pub struct HookCalls {
 /// The hooks that a file's calls lead to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hooks {
-    /// Those of another object, which an agent can take the place of.
+    /// Those of another object, which an agent can replace.
     Others,
     /// Those of another object, in a program of another C library than glibc.
     OtherLibrary,
@@ -70,16 +69,17 @@ impl HookCalls {
     /// # Errors
     /// The system's.
     pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
-        let exported = Exported::of(image, 0)?;
-        let mut words = Vec::new();
-        for name in HOOKS {
-            words.extend(exported.as_ref().map(|it| it.import_words(name)).transpose()?.unwrap_or_default());
-        }
+        let dynamic = Dynamic::read(image, 0)?;
+        let words =
+            HOOKS.map(|name| dynamic.import_words(name)).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let words = words.concat();
         let mut code = Vec::new();
         for name in HOOKS {
-            let shared = exported.as_ref().map(|it| it.function(name)).transpose()?.flatten();
             let own = if words.is_empty() { named(image, name)? } else { None };
-            code.extend(shared.map(|(addr, _)| addr).or(own));
+            code.extend(dynamic.function(name)?.map(|(addr, _)| addr).or(own));
+        }
+        if words.is_empty() && code.is_empty() {
+            return Ok(None);
         }
         let hooks = if code.is_empty() {
             let interpreter = image.interpreter()?;
@@ -91,12 +91,9 @@ impl HookCalls {
             Hooks::Static
         } else {
             // An executable for any address that needs no loader is static, too.
-            let is_alone = image.interpreter()?.is_none() && exported.is_none_or(|it| !it.needs_others());
+            let is_alone = image.interpreter()?.is_none() && !dynamic.needs_others();
             if is_alone { Hooks::Static } else { Hooks::Own }
         };
-        if words.is_empty() && code.is_empty() {
-            return Ok(None);
-        }
         // Entries of linkage tables, and jumps of functions (`-fno-plt`).
         let mut jumps = Vec::new();
         each_reference(image, &words, &mut |reference| {
@@ -129,7 +126,7 @@ impl HookCalls {
     }
 }
 
-/// Four bytes of code that may lead to something.
+/// A distance of four bytes in code, relative to its end.
 struct Reference {
     at: u64,
     /// The three bytes before.
@@ -137,7 +134,7 @@ struct Reference {
     target: u64,
 }
 
-/// Calls `found` for all four bytes of code that lead to one of these addresses.
+/// Calls `found` for each distance in code that leads to one of these addresses.
 fn each_reference(image: &Image, targets: &[u64], found: &mut impl FnMut(Reference)) -> Result<(), Problem> {
     let mut targets = targets.to_vec();
     targets.sort_unstable();
@@ -149,7 +146,7 @@ fn each_reference(image: &Image, targets: &[u64], found: &mut impl FnMut(Referen
     for Range { start, end } in image.code_ranges() {
         let mut at = start;
         while at < end {
-            // Parts share what an instruction may have before its last byte.
+            // An instruction may begin in one chunk and end in the next.
             let until = end.min(at.saturating_add(CHUNK));
             let Ok(len) = usize::try_from(until - at) else { break };
             if !image.read_into(at, len, &mut code)? {

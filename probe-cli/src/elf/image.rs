@@ -4,16 +4,71 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::{error, fmt, io};
 
 use object::elf;
+use object::pod::Pod;
 use probe_runtime::__tools::Memory;
 
-use super::error::{ElfError, Problem};
-use super::layout::{Header, LE, ProgramHeader, read};
-use super::pages::{Pages, Source, open_regular};
+use super::pages::{Header, LE, Pages, ProgramHeader, Source, open_regular, read};
 
-/// Bytes of the longest path that the kernel takes.
+/// Bytes of the longest path that the kernel accepts.
 const MAX_PATH_LEN: u64 = 4096;
+
+/// Why a file can't be read: the file, the fault, and what to do.
+#[derive(Debug)]
+pub struct ElfError {
+    name: String,
+    problem: Problem,
+}
+
+/// The fault.
+#[derive(Debug)]
+pub enum Problem {
+    /// The system can't read the file.
+    System(io::Error),
+    /// It has another format.
+    Foreign(&'static str),
+    /// It is ELF, but not of a kind whose probes can be read.
+    Unsuitable(String),
+    /// Its headers say something impossible.
+    Damaged(String),
+}
+
+impl ElfError {
+    /// Makes the error of a file.
+    pub fn new(name: &str, problem: Problem) -> Self {
+        Self { name: name.to_owned(), problem }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.problem {
+            Problem::System(error) => write!(f, "{name} can't be read: {error}"),
+            Problem::Foreign(what) => {
+                write!(f, "{name} is {what}; give an executable or a shared object (ELF)")
+            }
+            Problem::Unsuitable(why) => write!(f, "{name} {why}"),
+            Problem::Damaged(what) => {
+                write!(f, "{name} is damaged: {what}; copy or build the file again")
+            }
+        }
+    }
+}
+
+impl error::Error for ElfError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        if let Problem::System(error) = &self.problem { Some(error) } else { None }
+    }
+}
 
 /// The loader's view of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,12 +109,14 @@ pub struct Image {
     object_type: ObjectType,
     /// In the order of their addresses; they don't overlap.
     segments: Vec<Segment>,
-    /// Offsets, addresses and sizes of notes.
+    /// Offsets, addresses and sizes of segments with notes.
     pub(super) notes: Vec<[u64; 3]>,
     /// Offset and size of the dynamic section.
     pub(super) dynamic: Option<(u64, u64)>,
     /// Offset and size of the loader's name.
     interpreter: Option<(u64, u64)>,
+    /// Offset, address and size of the header of the unwind tables.
+    pub(super) unwind_tables: Option<(u64, u64, u64)>,
 }
 
 impl Image {
@@ -95,6 +152,7 @@ impl Image {
             notes: Vec::new(),
             dynamic: None,
             interpreter: None,
+            unwind_tables: None,
         };
         image.read_program_headers()?;
         Ok(image)
@@ -127,11 +185,15 @@ impl Image {
 
     fn note_program_header(&mut self, number: u64, header: &ProgramHeader) -> Result<(), Problem> {
         let kind = header.p_type.get(LE);
+        let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
+        let (addr, length) = (header.p_vaddr.get(LE), self.pages.length());
+        // These tables are optional, so their header may lie anywhere.
+        if kind == elf::PT_GNU_EH_FRAME && offset.checked_add(size).is_some() {
+            self.unwind_tables.get_or_insert((offset, addr, size));
+        }
         if ![elf::PT_LOAD, elf::PT_NOTE, elf::PT_DYNAMIC, elf::PT_INTERP].contains(&kind) {
             return Ok(());
         }
-        let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
-        let (addr, length) = (header.p_vaddr.get(LE), self.pages.length());
         if offset.checked_add(size).is_none_or(|end| end > length) || addr.checked_add(size).is_none() {
             let problem = format!(
                 "segment {number} has {size} bytes from {offset} on, and the file ends at {length}: it was cut off"
@@ -169,19 +231,17 @@ impl Image {
         self.object_type
     }
 
-    /// Returns the file that loads this one; `None` if it is loaded without one.
+    /// Returns the dynamic linker that loads this file; `None` if none does.
     ///
     /// # Errors
     /// The system's.
     pub fn interpreter(&self) -> Result<Option<PathBuf>, Problem> {
         let Some((offset, size)) = self.interpreter else { return Ok(None) };
-        let mut path = vec![0; size.min(MAX_PATH_LEN) as usize];
-        self.pages.fill(offset, &mut path)?;
-        path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(path.len()));
+        let path = self.pages.until_zero(offset, size.min(MAX_PATH_LEN))?;
         Ok(Some(OsString::from_vec(path).into()))
     }
 
-    /// Returns the address of the page at which the file is loaded first.
+    /// Returns the address at which the first byte of the file is loaded, or would be.
     pub fn load_start(&self) -> u64 {
         self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))
     }
@@ -216,8 +276,19 @@ impl Image {
         }
     }
 
-    /// Reads a number of bytes at an address, in place of what `into` has. Returns whether the file
-    /// fills them.
+    /// Returns a structure of ELF at an address; `None` if the file does not fill it.
+    pub(super) fn structure<T: Pod + Copy, const N: usize>(&self, addr: u64) -> Result<Option<T>, Problem> {
+        self.offset(addr, N as u64).map_or(Ok(None), |offset| read::<T, N>(&self.pages, offset))
+    }
+
+    /// Returns the bytes at an address up to the first zero, and at most `limit` of them.
+    pub(super) fn until_zero(&self, addr: u64, limit: u64) -> Result<Vec<u8>, Problem> {
+        let Some(segment) = self.segment(addr, 1) else { return Ok(Vec::new()) };
+        self.pages.until_zero(segment.offset + (addr - segment.addr), limit.min(segment.end - addr))
+    }
+
+    /// Replaces the content of `into` by `len` bytes at an address. Returns whether the file fills
+    /// them.
     pub(crate) fn read_into(&self, addr: u64, len: usize, into: &mut Vec<u8>) -> Result<bool, Problem> {
         let Some(offset) = self.offset(addr, len as u64) else { return Ok(false) };
         into.resize(len, 0);
@@ -252,7 +323,8 @@ impl Image {
 }
 
 impl Memory for Image {
-    /// Returns `None` if the system can't read the bytes: their next reader gets the error.
+    /// Returns `None` if the system can't read the bytes. The next read of them fails with the
+    /// error.
     fn bytes<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
         Self::bytes(self, addr).ok().flatten()
     }
@@ -263,7 +335,7 @@ impl Memory for Image {
     }
 }
 
-/// Reads the header, and checks that the file is of the one kind whose sites can be read.
+/// Reads the header, and checks that the file is of the only kind whose sites can be read.
 fn header(pages: &Pages) -> Result<(Header, ObjectType), Problem> {
     let foreign = |what| Err(Problem::Foreign(what));
     let unsuitable = |why: String| Err(Problem::Unsuitable(why));

@@ -1,7 +1,9 @@
 //! Notes, which lead to an object's tables.
 
-use super::error::Problem;
-use super::image::Image;
+use std::array;
+
+use super::image::{Image, Problem};
+use super::pages::{LE, NoteHeader, read};
 
 /// Owner of the notes of probes.
 const PROBE_OWNER: &[u8; 12] = b"LatentProbe\0";
@@ -11,19 +13,19 @@ const RUNTIME_OWNER: &[u8; 12] = b"LatentOwner\0";
 const ENTRY_NOTE: u32 = 2;
 /// The bytes before that function, which is aligned to 16, and its first one: a jump.
 const ENTRY_MARK: &[u8; 17] = b"LatentAgentEntry\xe9";
-/// Bytes of code that are looked through for them.
+/// Bytes of code that are searched for the two.
 const MAX_SEARCHED_CODE: u64 = 1 << 28;
 /// The flag of a runtime with an agent.
 const HAS_AGENT: u32 = 1;
-/// Type of those that this reader knows.
+/// Type of the notes of probes and of runtimes that this reader knows.
 const KNOWN_NOTE: u32 = 1;
-/// Bytes of their descriptor.
+/// Bytes of the descriptor of a note of probes.
 const DESCRIPTOR_LEN: u64 = 32;
 /// Type of the GNU notes that tell builds apart.
 const BUILD_ID_NOTE: u32 = 3;
-/// Bytes of all notes that are read: more than a million notes. A sparse file may claim any number.
+/// Most bytes of notes: more than a million notes. A sparse file may claim any number.
 const MAX_NOTE_BYTES: u64 = 1 << 26;
-/// Longest id of a build that is shown.
+/// Most bytes of a build's id that are shown.
 const MAX_BUILD_ID_LEN: u32 = 64;
 
 /// The descriptor of a note.
@@ -38,7 +40,7 @@ pub struct NoteAt {
 /// The notes of a file.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Notes {
-    /// The first note of probes that this reader knows; all of them say the same.
+    /// The first note of probes that this reader knows. All of them lead to the same tables.
     pub probes: Option<NoteAt>,
     /// A note of a later version.
     pub later: Option<u32>,
@@ -46,14 +48,13 @@ pub struct Notes {
     pub build_id: Option<Vec<u8>>,
 }
 
-/// A note, as its header says.
+/// A note, as its header describes it.
 struct RawNote {
     kind: u32,
-    name: u32,
-    /// The place of the name in the file.
-    name_at: u64,
+    /// Length and place of the name in the file.
+    name: (usize, u64),
+    /// Length of the descriptor, its place in the file, and its address.
     descriptor: u32,
-    /// The place of the descriptor in the file, and its address.
     at: u64,
     addr: u64,
 }
@@ -68,7 +69,8 @@ pub fn notes(image: &Image) -> Result<Notes, Problem> {
         if has_name(image, note, PROBE_OWNER)? {
             match image.pages.bytes::<32>(note.at)? {
                 Some(bytes) if note.kind == KNOWN_NOTE && u64::from(note.descriptor) >= DESCRIPTOR_LEN => {
-                    let offsets = [0, 8, 16, 24].map(|at| long(&bytes, at));
+                    let byte = |at: usize| move |byte: usize| bytes[8 * at + byte];
+                    let offsets = array::from_fn(|at| i64::from_le_bytes(array::from_fn(byte(at))));
                     found.probes.get_or_insert(NoteAt { addr: note.addr, offsets });
                 }
                 _ if note.kind != KNOWN_NOTE => _ = found.later.get_or_insert(note.kind),
@@ -85,7 +87,7 @@ pub fn notes(image: &Image) -> Result<Notes, Problem> {
     Ok(found)
 }
 
-/// The runtime in a file: the application's part, which attaches to probes.
+/// The runtime in a file: the part of an application that attaches to probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Runtime {
     /// Whether it has the feature `agent`.
@@ -117,8 +119,8 @@ impl Runtime {
     }
 }
 
-/// Returns the function that starts an agent: the one at this address, or if the note was moved,
-/// the one in the code.
+/// Returns the function that starts an agent: at this address, or if the note was moved, wherever
+/// its mark is in the code.
 fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
     let is_entry = |at: u64| Ok::<_, Problem>(image.is_code(at, 17) && image.bytes(at)? == Some(*ENTRY_MARK));
     let own = addr.wrapping_sub(16);
@@ -139,11 +141,11 @@ fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
     Ok(None)
 }
 
-/// Calls `visit` for each note with a name of four or twelve bytes, until it returns `false`. Notes
-/// that are not loaded are none, as for the runtime.
+/// Calls `visit` for each note with a name of four or twelve bytes, until it returns `false`. Skips
+/// notes that are not loaded, as the runtime does.
 ///
 /// Looks at each multiple of four, and not from one note to the next: a linker may join notes of
-/// different alignments, so that the padding between them can't be told.
+/// different alignments, so that the length of the padding between them is unknown.
 fn each_note(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>) -> Result<(), Problem> {
     let all = image.notes.iter().fold(0_u64, |sum, [_, _, size]| sum.saturating_add(*size));
     if all > MAX_NOTE_BYTES {
@@ -152,13 +154,13 @@ fn each_note(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Prob
     for &[offset, addr, size] in image.notes.iter().filter(|[_, addr, size]| image.is_mapped(*addr, *size)) {
         let mut at = 0;
         while size - at >= 12 {
-            let Some(head) = image.pages.bytes::<12>(offset + at)? else { break };
-            let [name, descriptor, kind] = [0, 4, 8].map(|at| word(&head, at));
+            let Some(header) = read::<NoteHeader, 12>(&image.pages, offset + at)? else { break };
+            let (name, descriptor) = (header.n_namesz.get(LE), header.n_descsz.get(LE));
             let body = at + 12 + u64::from(name);
-            let end = body + u64::from(descriptor);
-            if (name == 4 || name == 12) && end <= size {
-                let (name_at, addr) = (offset + at + 12, addr.wrapping_add(body));
-                if !visit(&RawNote { kind, name, name_at, descriptor, at: offset + body, addr })? {
+            if (name == 4 || name == 12) && body + u64::from(descriptor) <= size {
+                let (kind, name) = (header.n_type.get(LE).0, (name as usize, offset + at + 12));
+                let (at, addr) = (offset + body, addr.wrapping_add(body));
+                if !visit(&RawNote { kind, name, descriptor, at, addr })? {
                     return Ok(());
                 }
             }
@@ -172,14 +174,5 @@ fn each_note(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Prob
 }
 
 fn has_name<const N: usize>(image: &Image, note: &RawNote, name: &[u8; N]) -> Result<bool, Problem> {
-    Ok(note.name as usize == N && image.pages.bytes(note.name_at)? == Some(*name))
-}
-
-/// Returns the number of four bytes at a place.
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes)
-}
-
-fn long(bytes: &[u8], at: usize) -> i64 {
-    bytes.get(at..at + 8).and_then(|it| it.try_into().ok()).map_or(0, i64::from_le_bytes)
+    Ok(note.name.0 == N && image.pages.bytes(note.name.1)? == Some(*name))
 }

@@ -1,8 +1,11 @@
 //! A file's bytes, read in blocks as they are asked for.
 //!
 //! Memory: at most [`MAX_BLOCKS`] blocks and [`PLACES`] places for them, whatever the file's length
-//! and whatever it says. Tables are read in order, so hardly any block is read twice. Cost: a look
-//! at a place for each read, without a hash.
+//! and whatever it says. The readers of `object` keep all that they have read, and take whole
+//! tables, of which a damaged file may claim any length. Tables are read in order, so hardly any
+//! block is read twice.
+//!
+//! Cost: one indexed look for each read, without a hash.
 
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
@@ -10,11 +13,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::error::Problem;
+use object::pod::{Pod, from_bytes};
+use object::{LittleEndian, elf};
+
+use super::image::Problem;
 
 /// Bytes of a block.
 const BLOCK_LEN: u64 = 1 << 15;
-/// Blocks that are kept: 64 MiB.
+/// Most blocks that are kept: 64 MiB.
 const MAX_BLOCKS: usize = 1 << 11;
 /// Places of blocks. Two blocks that are 4 GiB apart take turns in one.
 const PLACES: u64 = 1 << 17;
@@ -34,7 +40,7 @@ pub trait Source {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
 }
 
-/// Opens a regular file. Refuses a pipe, whose open would wait for a writer.
+/// Opens a regular file. Refuses a pipe, since opening one waits for a writer.
 ///
 /// # Errors
 /// If it is something else, and the system's.
@@ -127,6 +133,24 @@ impl Pages {
         Ok(self.fill(at, &mut bytes)?.then_some(bytes))
     }
 
+    /// Returns the bytes at a place of the file up to the first zero, and at most `limit` of them.
+    pub(super) fn until_zero(&self, at: u64, limit: u64) -> Result<Vec<u8>, Problem> {
+        let mut bytes = vec![0; usize_of(limit)];
+        self.fill(at, &mut bytes)?;
+        bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+        Ok(bytes)
+    }
+
+    /// Returns whether a place of the file has this name, with a zero behind it.
+    pub(super) fn has_name(&self, at: u64, name: &str) -> Result<bool, Problem> {
+        for (place, byte) in (0..).zip(name.bytes().chain([0])) {
+            if self.bytes(at.wrapping_add(place))? != Some([byte]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Fills the slice with the bytes at a place of the file; returns whether the file has as many.
     pub(super) fn fill(&self, mut at: u64, mut into: &mut [u8]) -> Result<bool, Problem> {
         if at.checked_add(into.len() as u64).is_none_or(|end| end > self.length) {
@@ -151,7 +175,26 @@ impl Pages {
     }
 }
 
-/// Converts a number that is at most [`BLOCK_LEN`], or below [`PLACES`].
+pub(super) const LE: LittleEndian = LittleEndian;
+
+pub(super) type Header = elf::FileHeader64<LittleEndian>;
+pub(super) type ProgramHeader = elf::ProgramHeader64<LittleEndian>;
+pub(super) type SectionHeader = elf::SectionHeader64<LittleEndian>;
+pub(super) type DynamicEntry = elf::Dyn64<LittleEndian>;
+pub(super) type HashHeader = elf::GnuHashHeader<LittleEndian>;
+pub(super) type NoteHeader = elf::NoteHeader32<LittleEndian>;
+pub(super) type Relocation = elf::Rela64<LittleEndian>;
+pub(super) type Symbol = elf::Sym64<LittleEndian>;
+
+/// Reads one structure of ELF from a place of the file; `None` if the file ends before.
+pub(super) fn read<T: Pod + Copy, const N: usize>(pages: &Pages, at: u64) -> Result<Option<T>, Problem> {
+    const { assert!(N == size_of::<T>()) };
+    let bytes: Option<[u8; N]> = pages.bytes(at)?;
+    // The structures consist of bytes, so each place is aligned.
+    Ok(bytes.and_then(|bytes| from_bytes::<T>(&bytes).ok().map(|(it, _)| *it)))
+}
+
+/// Converts a number that memory has been allocated for, or that is below [`PLACES`].
 fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Which instructions each call of a function executes exactly once. Pure.
+//! Finds the instructions that each call of a function executes exactly once. Pure.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
@@ -7,11 +7,11 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 /// that a jump of the function leads back to. A place that was inlined behind a condition, or into
 /// a loop, is not among them.
 ///
-/// Nothing is known of a function with bytes that are no instruction, or with a jump to an address
-/// that is computed. A tail call by way of a pointer at a fixed place is none.
+/// Returns nothing for a function with an invalid instruction, or with a jump to a computed
+/// address. A tail call through a pointer at a fixed address does not count as such a jump.
 ///
-/// Jumps from elsewhere are not seen. A part that a compiler has moved away (`.cold`) is another
-/// function here. If a loop leads through it, its rounds are not told from the call.
+/// Jumps from other functions are ignored. A part that a compiler has moved away (`.cold`) is
+/// another function here, so a loop through it goes unnoticed.
 ///
 /// ```
 /// use probe_cli::elf::passed_once;
@@ -32,7 +32,7 @@ pub fn passed_once(code: &[u8], start: u64) -> Vec<u64> {
             passed.push(instruction.ip());
             is_straight = instruction.flow_control() == FlowControl::Next;
         }
-        // Zero without a target. A jump to the beginning is a call, as its tracer sees it.
+        // Zero without a target. To a tracer of the function, a jump to its beginning is a call.
         let target = instruction.near_branch_target();
         if target > start {
             lowest = lowest.min(target);
@@ -52,7 +52,7 @@ mod tests {
 
     const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
-    /// Whether the NOP between these is passed once.
+    /// Returns whether each call passes the NOP between these instructions once.
     fn at(ahead: &[u8], behind: &[u8]) -> bool {
         let code = [ahead, &NOP, behind].concat();
         passed_once(&code, 0x1000).contains(&(0x1000 + ahead.len() as u64))

@@ -4,7 +4,7 @@
 use probe_inject::CriticalCode;
 
 use super::objects::Object;
-use crate::elf::Exported;
+use crate::elf::Dynamic;
 
 /// Functions that hold locks of `malloc` while they run.
 const ALLOCATE: [&str; 10] = [
@@ -71,8 +71,8 @@ fn is_loader(object: &Object) -> bool {
 
 /// Returns a function's address in memory, and its size. `None` if there is no code.
 fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
-    let exported = Exported::of(&object.image, object.bias).ok().flatten()?;
-    let (address, size) = exported.function(name).ok().flatten()?;
+    let dynamic = Dynamic::read(&object.image, object.bias).ok()?;
+    let (address, size) = dynamic.function(name).ok().flatten()?;
     let address = object.bias.wrapping_add(address);
     object.has_code(address).then_some((address, size))
 }

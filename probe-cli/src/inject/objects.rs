@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use probe_inject::{InjectError, Mapping, Memory, maps};
 
-use crate::elf::{Exported, Image, Runtime, Source, notes};
+use crate::elf::{Dynamic, Image, Runtime, Source, notes};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -145,8 +145,7 @@ fn object(first: &Mapping, code: &Mapping, of_file: &[&Mapping], memory: &Arc<Me
 
 /// Returns whether an object with this bias takes a function from another one.
 fn is_imported(image: &Image, bias: u64, name: &str) -> bool {
-    let exported = Exported::of(image, bias).ok().flatten();
-    exported.is_some_and(|it| it.is_imported(name).unwrap_or(false))
+    Dynamic::read(image, bias).and_then(|it| it.is_imported(name)).unwrap_or(false)
 }
 
 #[cfg(test)]

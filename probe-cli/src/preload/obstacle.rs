@@ -10,7 +10,7 @@ use rustix::fs::getxattr;
 use rustix::process::{getgid, getuid};
 
 use super::environment::LIST;
-use crate::elf::{ElfError, Image, needed};
+use crate::elf::{Dynamic, ElfError, Image};
 
 /// Why a library can't be preloaded into a program.
 #[derive(Debug)]
@@ -56,7 +56,8 @@ impl Obstacle {
 /// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. A
 /// preloaded library comes before all others, and it insists on being the first one.
 fn sanitizer(image: &Image) -> Option<Obstacle> {
-    let library = needed(image).ok()?.into_iter().find(|it| is_sanitizer(it))?;
+    let library =
+        Dynamic::read(image, 0).and_then(|it| it.needed()).ok()?.into_iter().find(|it| is_sanitizer(it))?;
     let preloaded = env::var_os(LIST).unwrap_or_default();
     let has_it = preloaded.to_string_lossy().split([':', ' ']).any(is_sanitizer);
     (!has_it).then_some(Obstacle::Sanitizer(library))

@@ -18,7 +18,7 @@ const TEXT: usize = 48;
 
 pub(super) struct Definitions<'a> {
     pub(super) image: &'a Image,
-    pub(super) pointers: &'a Pointers,
+    pub(super) pointers: &'a Pointers<'a>,
     /// Bytes of text that may yet be read. In a damaged file, all definitions could share one long
     /// text.
     pub(super) room: u64,
@@ -104,7 +104,7 @@ impl Definitions<'_> {
             let problem = "its definitions have far more text than the file: they share it".to_owned();
             Problem::Damaged(problem)
         })?;
-        match self.pointers.at(self.image, at + LONG)? {
+        match self.pointers.at(at + LONG)? {
             None => {
                 let inside = inside.get(..len);
                 self.text.clear();

@@ -12,7 +12,7 @@ use super::grouped::Grouped;
 use super::probe::Probe;
 use super::record::Records;
 use super::unread::Unread;
-use crate::elf::{ElfError, Image, NoteAt, ObjectType, Pointers, Problem, notes};
+use crate::elf::{Dynamic, ElfError, Image, NoteAt, ObjectType, Problem, notes};
 use crate::text::hex;
 
 /// Bytes of a table that are read: five million definitions. Nobody builds more, and a sparse file
@@ -88,7 +88,7 @@ impl ObjectProbes {
         let noted = noted.unwrap_or_else(|| Noted::own(note.addr, note.offsets));
         let records = table(image, note, noted.records, "records")?;
         let definitions = table(image, note, noted.definitions, "definitions")?;
-        let pointers = Pointers::read(image, &definitions)?;
+        let pointers = Dynamic::read(image, 0)?.pointers(&definitions)?;
         let mut grouped = Grouped::default();
         let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
         let mut reader =

@@ -26,7 +26,7 @@ pub(super) enum Record {
 /// Reads records, and where their stubs lead.
 pub(super) struct Records<'a> {
     pub(super) image: &'a Image,
-    pub(super) pointers: &'a Pointers,
+    pub(super) pointers: &'a Pointers<'a>,
     pub(super) unread: &'a mut Unread,
     /// Symbols of stubs in other objects, with the number of sites of each.
     pub(super) elsewhere: &'a mut BTreeMap<String, u64>,
@@ -115,7 +115,7 @@ impl Records<'_> {
     fn definition(&mut self, stub: u64, site: Option<u64>) -> Result<Option<u64>, Problem> {
         match self.decode(stub)? {
             Some(StubCode::Definition(definition)) => return Ok(Some(definition)),
-            Some(StubCode::Linkage(pointer)) => match self.pointers.at(self.image, pointer)? {
+            Some(StubCode::Linkage(pointer)) => match self.pointers.at(pointer)? {
                 Some(Pointer::Here(stub)) => {
                     if let Some(StubCode::Definition(definition)) = self.decode(stub)? {
                         return Ok(Some(definition));
