@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
 
-use crate::table_width::{columns_of_stdout, narrowed};
-use crate::text::{json, lines};
+use crate::table_width::{fit_table, stdout_width};
+use crate::text::{escape_json, escape_lines};
 
 const HEADING: Style = Style::new().effects(Effects::BOLD);
 const ERROR: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
@@ -37,7 +37,7 @@ impl From<Exit> for ExitCode {
 
 /// The output of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shown {
+pub struct Output {
     /// For stdout: text or a JSON document.
     pub out: String,
     /// Whether the first line of the text is a heading.
@@ -48,7 +48,7 @@ pub struct Shown {
     pub exit: Exit,
 }
 
-impl Shown {
+impl Output {
     /// Shows a text, and ends well.
     pub fn text(out: String) -> Self {
         Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done }
@@ -101,17 +101,17 @@ impl fmt::Display for Failure {
 
 /// Writes the output of a command, with control characters escaped. Colours are for terminals only,
 /// and for those who want them: see `NO_COLOR`.
-pub fn print(result: Result<Shown, Failure>) -> Exit {
+pub fn print(result: Result<Output, Failure>) -> Exit {
     match result {
         Ok(shown) => {
             for note in &shown.notes {
-                self::note(note);
+                print_note(note);
             }
             match write(&shown) {
                 // Nobody reads any further, as after `| head`.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => shown.exit,
                 Err(error) => {
-                    say(ERROR, "error: ", &format!("stdout can't be written: {error}"));
+                    write_stderr(ERROR, "error: ", &format!("stdout can't be written: {error}"));
                     Exit::Input
                 }
                 Ok(()) => shown.exit,
@@ -119,23 +119,23 @@ pub fn print(result: Result<Shown, Failure>) -> Exit {
         }
         Err(Failure::Closed) => Exit::Done,
         Err(failure) => {
-            say(ERROR, "error: ", &failure.to_string());
+            write_stderr(ERROR, "error: ", &failure.to_string());
             failure.exit()
         }
     }
 }
 
 /// Writes a note to stderr, for a command that does not return.
-pub(crate) fn note(text: &str) {
-    say(Style::new(), "note: ", text);
+pub(crate) fn print_note(text: &str) {
+    write_stderr(Style::new(), "note: ", text);
 }
 
-fn write(shown: &Shown) -> io::Result<()> {
+fn write(shown: &Output) -> io::Result<()> {
     let is_json = shown.out.starts_with('{');
-    let text = if is_json { json(&shown.out) } else { lines(&shown.out) };
+    let text = if is_json { escape_json(&shown.out) } else { escape_lines(&shown.out) };
     let is_table = shown.has_heading && io::stdout().is_terminal();
-    let width = columns_of_stdout().filter(|_| is_table);
-    let text = width.map_or(Cow::Borrowed(&*text), |width| narrowed(&text, width));
+    let width = stdout_width().filter(|_| is_table);
+    let text = width.map_or(Cow::Borrowed(&*text), |width| fit_table(&text, width));
     let rest = match text.split_once('\n').filter(|_| is_table) {
         Some((heading, rest)) => {
             writeln!(anstream::stdout(), "{HEADING}{heading}{HEADING:#}")?;
@@ -150,7 +150,7 @@ fn write(shown: &Shown) -> io::Result<()> {
 }
 
 /// Writes a line to stderr.
-fn say(style: Style, what: &str, text: &str) {
+fn write_stderr(style: Style, what: &str, text: &str) {
     // There is nowhere else to say that stderr is closed.
-    let _ = writeln!(anstream::stderr(), "{style}{what}{style:#}{}", lines(text));
+    let _ = writeln!(anstream::stderr(), "{style}{what}{style:#}{}", escape_lines(text));
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use terminal_size::{Width, terminal_size_of};
 
 use crate::table_width::ending;
-use crate::text::clean;
+use crate::text::escape;
 
-const AFTER: Duration = Duration::from_secs(1);
-const EVERY: Duration = Duration::from_millis(250);
+const FIRST_AFTER: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Shows the progress of some work as long as it lives, if stderr is a terminal.
 pub struct Progress {
@@ -27,12 +27,12 @@ impl Progress {
     pub fn start(what: &str, total: u64) -> Self {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, receiver) = mpsc::channel::<()>();
-        let (what, counted) = (clean(what).into_owned(), Arc::clone(&done));
+        let (what, counted) = (escape(what).into_owned(), Arc::clone(&done));
         let line = move |elapsed| {
             let line = line(&what, counted.load(Ordering::Relaxed), total, elapsed);
             ending(&line, width()).to_string()
         };
-        let show = move || show(&receiver, (AFTER, EVERY), line, &mut io::stderr());
+        let show = move || show(&receiver, (FIRST_AFTER, INTERVAL), line, &mut io::stderr());
         let shown = io::stderr().is_terminal().then(|| (sender, thread::spawn(show)));
         Self { done, shown }
     }

@@ -17,23 +17,23 @@ use probe_runtime::__tools::{Table, count, shortened};
 use terminal_size::{Width, terminal_size};
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 /// The first headings of tables. Other texts stay as they are.
-const TABLES: [&str; 4] = ["probe", "function", "object", "site"];
+const TABLE_HEADINGS: [&str; 4] = ["probe", "function", "object", "site"];
 /// The last heading of a tree of calls, whose rows begin with lines of the tree.
-const TREE: &str = "call tree";
+const TREE_HEADING: &str = "call tree";
 /// No name in a tree is cut below this.
-const SHORTEST: usize = 20;
+const MIN_NAME_WIDTH: usize = 20;
 
 static IS_WIDE: AtomicBool = AtomicBool::new(false);
 
 /// Keeps tables whole from now on.
-pub fn widen() {
+pub fn keep_whole() {
     IS_WIDE.store(true, Ordering::Relaxed);
 }
 
 /// Returns the columns for the last or only table on stdout; `None` if it stays whole.
-pub fn columns_of_stdout() -> Option<usize> {
+pub fn stdout_width() -> Option<usize> {
     if IS_WIDE.load(Ordering::Relaxed) || !io::stdout().is_terminal() {
         return None;
     }
@@ -42,17 +42,17 @@ pub fn columns_of_stdout() -> Option<usize> {
 
 /// Draws a table for stdout.
 #[cfg(target_os = "linux")]
-pub fn drawn(table: &Table) -> String {
-    columns_of_stdout().map_or_else(|| table.to_string(), |width| format!("{table:width$}"))
+pub fn draw_for_stdout(table: &Table) -> String {
+    stdout_width().map_or_else(|| table.to_string(), |width| format!("{table:width$}"))
 }
 
 /// Cuts the rows of a table to this many columns. Lines below the table stay as they are.
-pub fn narrowed(text: &str, width: usize) -> Cow<'_, str> {
+pub fn fit_table(text: &str, width: usize) -> Cow<'_, str> {
     let heading = text.lines().next().unwrap_or_default();
-    if heading.ends_with(TREE) {
-        return tree(text, heading, width);
+    if heading.ends_with(TREE_HEADING) {
+        return fit_tree(text, heading, width);
     }
-    if !heading.split_whitespace().next().is_some_and(|first| TABLES.contains(&first)) {
+    if !heading.split_whitespace().next().is_some_and(|first| TABLE_HEADINGS.contains(&first)) {
         return text.into();
     }
     // No sentence has two spaces in a row.
@@ -76,21 +76,21 @@ pub fn narrowed(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// Cuts the names of a tree of calls, and leaves out places that are too deep.
-fn tree<'a>(text: &'a str, heading: &str, width: usize) -> Cow<'a, str> {
-    let begin = heading.chars().count() - TREE.len();
+fn fit_tree<'a>(text: &'a str, heading: &str, width: usize) -> Cow<'a, str> {
+    let begin = heading.chars().count() - TREE_HEADING.len();
     let (mut out, mut deep) = (String::with_capacity(text.len()), 0);
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next_if(|line| line.contains("  ")) {
         let is_drawn = |c: char| " │├└┄─".contains(c);
         let lead = line.chars().skip(begin).take_while(|c| is_drawn(*c)).count() + begin;
         let room = width.saturating_sub(lead);
-        if room < SHORTEST && lead > begin {
+        if room < MIN_NAME_WIDTH && lead > begin {
             deep += 1;
             continue;
         }
         let at = line.char_indices().nth(lead).map_or(line.len(), |(at, _)| at);
         let (numbers, name) = line.split_at(at);
-        out.extend([numbers, &shortened(name, room.max(SHORTEST)), "\n"]);
+        out.extend([numbers, &shortened(name, room.max(MIN_NAME_WIDTH)), "\n"]);
     }
     lines.for_each(|line| out.extend([line, "\n"]));
     if deep != 0 {
@@ -115,7 +115,7 @@ fn columns(rows: &[Vec<char>]) -> Vec<Range<usize>> {
     let (mut columns, mut start, mut at) = (Vec::new(), 0, 0);
     while at < end {
         let gap = is_blank[at..].iter().take_while(|it| **it).count();
-        if gap >= GAP {
+        if gap >= COLUMN_GAP {
             columns.push(start..at);
             start = at + gap;
         }
@@ -140,21 +140,21 @@ app::go                        12   100 ns
 
     #[test]
     fn wide_columns_become_narrow() {
-        assert_eq!(narrowed(TABLE, 42), TABLE);
+        assert_eq!(fit_table(TABLE, 42), TABLE);
         let expected = "\
 function             calls     self
 …re::read_the_whole      7  3.21 ms
 app::go                 12   100 ns
 1 hit was lost: there was no memory for its thread's counters
 ";
-        assert_eq!(narrowed(TABLE, 35), expected);
+        assert_eq!(fit_table(TABLE, 35), expected);
     }
 
     #[test]
     fn fields_keep_their_beginnings() {
         let table = "probe    kind   fields\napp::go  point  bytes: u64, request: str\n";
         let expected = "probe    kind   fields\napp::go  point  bytes: u64, re…\n";
-        assert_eq!(narrowed(table, 31), expected);
+        assert_eq!(fit_table(table, 31), expected);
     }
 
     #[test]
@@ -166,7 +166,7 @@ total   calls  call tree
 4.0 ms      2  │  └─ app::store::read_a_part_of_it
 1 place with less than 0.1 % each not shown
 ";
-        assert_eq!(narrowed(tree, 80), tree);
+        assert_eq!(fit_table(tree, 80), tree);
         let expected = "\
 total   calls  call tree
 7.0 ms      1  app::run
@@ -174,13 +174,13 @@ total   calls  call tree
 1 place with less than 0.1 % each not shown
 1 place too deep for this width not shown
 ";
-        assert_eq!(narrowed(tree, 40), expected);
+        assert_eq!(fit_table(tree, 40), expected);
     }
 
     #[test]
     fn other_texts_stay() {
         for text in ["", "error: no  probe\n", "check  result\na long one  1\n"] {
-            assert_eq!(narrowed(text, 4), text);
+            assert_eq!(fit_table(text, 4), text);
         }
     }
 
@@ -195,10 +195,10 @@ total   calls  call tree
                 table.row(vec![name, hits, fields.split_whitespace().collect::<Vec<_>>().join(" ")]);
             }
             let text = format!("{table}\n");
-            let cut = narrowed(&text, width);
+            let cut = fit_table(&text, width);
             prop_assert_eq!(cut.lines().filter(|it| !it.starts_with("too wide")).count(), text.lines().count());
             let widest = cut.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            prop_assert!(widest <= width.max(12 + 6 + 8 + 2 * GAP), "{widest}: {cut}");
+            prop_assert!(widest <= width.max(12 + 6 + 8 + 2 * COLUMN_GAP), "{widest}: {cut}");
         }
     }
 }

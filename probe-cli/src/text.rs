@@ -8,7 +8,7 @@ pub(crate) use probe_runtime::__tools::{count, was};
 
 /// Returns whether a terminal could obey the character, or show the text around it in another
 /// order: control characters, separators of lines and paragraphs, marks of direction.
-fn is_obeyed(c: char) -> bool {
+fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -16,32 +16,32 @@ fn is_obeyed(c: char) -> bool {
 /// Escapes what a terminal could obey, as Rust does in a string: `\n`, `\u{1b}`.
 ///
 /// ```
-/// assert_eq!(probe_cli::text::clean("app::handle"), "app::handle");
-/// assert_eq!(probe_cli::text::clean("\x1b[2J\n"), "\\u{1b}[2J\\n");
+/// assert_eq!(probe_cli::text::escape("app::handle"), "app::handle");
+/// assert_eq!(probe_cli::text::escape("\x1b[2J\n"), "\\u{1b}[2J\\n");
 /// ```
-pub fn clean(text: &str) -> Cow<'_, str> {
-    escaped(text, None, |c| c.escape_default().collect())
+pub fn escape(text: &str) -> Cow<'_, str> {
+    escape_with(text, None, |c| c.escape_default().collect())
 }
 
 /// Escapes the same, but for line feeds.
 ///
 /// ```
-/// assert_eq!(probe_cli::text::lines("one\ntwo\r"), "one\ntwo\\r");
+/// assert_eq!(probe_cli::text::escape_lines("one\ntwo\r"), "one\ntwo\\r");
 /// ```
-pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, Some('\n'), |c| c.escape_default().collect())
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape_with(text, Some('\n'), |c| c.escape_default().collect())
 }
 
 /// Escapes the same in a JSON document, where only strings can hold such characters.
 ///
 /// ```
-/// assert_eq!(probe_cli::text::json("\"\u{9b}2J\""), "\"\\u009b2J\"");
+/// assert_eq!(probe_cli::text::escape_json("\"\u{9b}2J\""), "\"\\u009b2J\"");
 /// ```
-pub fn json(text: &str) -> Cow<'_, str> {
-    escaped(text, Some('\n'), |c| format!("\\u{:04x}", u32::from(c)))
+pub fn escape_json(text: &str) -> Cow<'_, str> {
+    escape_with(text, Some('\n'), |c| format!("\\u{:04x}", u32::from(c)))
 }
 
-fn escaped(text: &str, but: Option<char>, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+fn escape_with(text: &str, but: Option<char>, escape_char: impl Fn(char) -> String) -> Cow<'_, str> {
     let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) || but == Some(char::from(byte));
     // Without an end in the middle, so that many bytes are compared at a time.
     if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
@@ -49,8 +49,8 @@ fn escaped(text: &str, but: Option<char>, escape: impl Fn(char) -> String) -> Co
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_obeyed(c) && but != Some(c) {
-            out.push_str(&escape(c));
+        if is_control(c) && but != Some(c) {
+            out.push_str(&escape_char(c));
         } else {
             out.push(c);
         }
@@ -86,19 +86,19 @@ mod tests {
             ("a\u{202e}b\u{2066}", "a\\u{202e}b\\u{2066}"),
             ("\u{2028}\t", "\\u{2028}\\t"),
         ] {
-            assert_eq!(clean(text), shown);
+            assert_eq!(escape(text), shown);
         }
-        assert_eq!(lines("\x1b]0;x\x07\n"), "\\u{1b}]0;x\\u{7}\n");
+        assert_eq!(escape_lines("\x1b]0;x\x07\n"), "\\u{1b}]0;x\\u{7}\n");
     }
 
     proptest! {
         #[test]
         fn nothing_is_left_to_obey(text: String) {
-            prop_assert!(!clean(&text).chars().any(is_obeyed));
-            prop_assert!(!lines(&text).chars().any(|c| c != '\n' && is_obeyed(c)));
+            prop_assert!(!escape(&text).chars().any(is_control));
+            prop_assert!(!escape_lines(&text).chars().any(|c| c != '\n' && is_control(c)));
             let document = serde_json::to_string(&text).unwrap();
-            let shown = json(&document);
-            prop_assert!(!shown.chars().any(is_obeyed));
+            let shown = escape_json(&document);
+            prop_assert!(!shown.chars().any(is_control));
             prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
         }
     }

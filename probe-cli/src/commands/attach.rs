@@ -5,9 +5,9 @@ use probe_protocol::ClientError;
 use crate::args::{AttachTo, Detach};
 use crate::json::Made;
 use crate::live::{Program, bring, connect, failure};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 
-pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
     let pid = args.pid;
     let said = match connect(pid) {
         Ok(mut client) => {
@@ -18,12 +18,12 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
         Err(error) => return Err(failure(&error)),
     };
     if is_json {
-        return Ok(Shown::text(Made::to_process("attach", pid, &said).document()?));
+        return Ok(Output::text(Made::to_process("attach", pid, &said).document()?));
     }
-    Ok(Shown::text(format!("process {pid}: {said}\n")))
+    Ok(Output::text(format!("process {pid}: {said}\n")))
 }
 
-pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
     let program = match (args.which.pid, &args.which.name) {
         (Some(pid), _) => Program::by_id(pid),
         (_, Some(name)) => Program::by_name(name),
@@ -37,5 +37,5 @@ pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Shown, Failure> {
     } else {
         format!("process {pid}: {said}\n")
     };
-    Ok(Shown { notes, ..Shown::text(text) })
+    Ok(Output { notes, ..Output::text(text) })
 }

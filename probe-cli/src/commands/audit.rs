@@ -9,20 +9,20 @@ use crate::args;
 use crate::audit::{Audit, AuditedSite, audit};
 use crate::elf::Image;
 use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::probe_tables::{Form, ObjectProbes};
 use crate::progress::Progress;
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
-pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> {
     let _progress = Progress::start(&format!("reading {}", args.file.display()), 0);
     let image = Image::open(&args.file).map_err(Failure::input)?;
     let object = ObjectProbes::of(&image).map_err(Failure::input)?;
     let audit = audit(&image, &object).map_err(Failure::input)?;
     let mut shown = match (is_json, args.quiet || audit.sites.is_empty()) {
-        (true, is_quiet) => Shown::text(as_json(&object, &audit, is_quiet)?),
-        (false, true) => Shown::text(totals(&object, &audit)),
-        (false, false) => Shown::table(table(&audit) + &totals(&object, &audit)),
+        (true, is_quiet) => Output::text(as_json(&object, &audit, is_quiet)?),
+        (false, true) => Output::text(totals(&object, &audit)),
+        (false, false) => Output::table(table(&audit) + &totals(&object, &audit)),
     };
     if audit.functions_by.is_empty() && !audit.sites.is_empty() {
         let note = "nothing tells where functions begin: the file has neither symbols nor unwind tables";
@@ -56,7 +56,7 @@ fn table(audit: &Audit<'_>) -> String {
         table.cell(form(audited));
         table.cell(site.state().name());
         table.cell(probe.kind.name());
-        table.cell(&clean(&probe.path));
+        table.cell(&escape(&probe.path));
     }
     let mut text = String::new();
     table.add_lines_to(&mut text);
@@ -82,7 +82,7 @@ fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
     let findings = &audit.findings;
     let _ = writeln!(text, "{}", count(findings.count, "finding"));
     for finding in &findings.shown {
-        let problem = clean(&finding.problem);
+        let problem = escape(&finding.problem);
         let _ = match finding.site {
             Some(site) => writeln!(text, "  the site at {site:#x}: {problem}"),
             None => writeln!(text, "  {problem}"),

@@ -17,20 +17,20 @@ use std::path::{Path, absolute};
 use probe_runtime::Kind;
 
 use crate::elf::{FunctionStarts, Functions, Image, Problem, functions};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::probe_tables::Probe;
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
 /// Bytes of a text that bpftrace takes, unless it is told otherwise.
-const LONGEST_KEY: usize = 60;
+const MAX_KEY_LEN: usize = 60;
 /// Probes that bpftrace takes, unless it is told otherwise.
-const MOST: usize = 512;
+const MAX_PROBES: usize = 512;
 /// Texts that a map of bpftrace takes, unless it is told otherwise.
-const MOST_KEYS: usize = 4096;
+const MAX_KEYS: usize = 4096;
 
 /// Returns the program for these probes of a file.
-pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<Shown, Failure> {
-    let path = quotable(file)?;
+pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<Output, Failure> {
+    let path = quotable_path(file)?;
     let functions = functions(image).map_err(|problem| Failure::input(image.error(problem)))?;
     let mut program = Program {
         starts: FunctionStarts::new(image, &functions),
@@ -49,7 +49,7 @@ pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<S
 }
 
 /// Returns the file's whole path, if bpftrace can name it.
-fn quotable(file: &Path) -> Result<String, Failure> {
+fn quotable_path(file: &Path) -> Result<String, Failure> {
     let unread = |error| Failure::Input(format!("{} has no path: {error}", file.display()));
     let mut whole = absolute(file).map_err(unread)?;
     // A path of a process leads into its own mounts, and to a program that was deleted.
@@ -120,14 +120,14 @@ impl Program<'_> {
         let (all, seen) = (probe.sites.len(), begins.values().sum::<usize>());
         match all - seen {
             _ if all == 0 => {
-                self.doubts.push(format!("`{}` has no site: it was optimised away", clean(&probe.path)));
+                self.doubts.push(format!("`{}` has no site: it was optimised away", escape(&probe.path)));
             }
             0 => (),
             hidden => self.doubts.push(format!(
                 "hits of {hidden} of {} of `{}` are not seen: no function's beginning is known to lead \
                  straight to {}",
                 count(all as u64, "site"),
-                clean(&probe.path),
+                escape(&probe.path),
                 if hidden == 1 { "it" } else { "each" }
             )),
         }
@@ -153,18 +153,18 @@ impl Program<'_> {
         let whole = format!("{} {}", probe.path, probe.kind.name());
         let plain: String =
             whole.chars().map(|c| if c.is_control() || "\"\\".contains(c) { '?' } else { c }).collect();
-        if plain.len() <= LONGEST_KEY {
+        if plain.len() <= MAX_KEY_LEN {
             return plain;
         }
         let number = self.lines.len() + 1;
-        self.lines.push(format!("// #{number}: {}", clean(&plain)));
+        self.lines.push(format!("// #{number}: {}", escape(&plain)));
         let beginning = format!("#{number} ");
-        let from = plain.len() - (LONGEST_KEY - beginning.len());
+        let from = plain.len() - (MAX_KEY_LEN - beginning.len());
         let from = (from..plain.len()).find(|at| plain.is_char_boundary(*at)).unwrap_or(plain.len());
         beginning + &plain[from..]
     }
 
-    fn finish(self, image: &Image, functions: &Functions) -> Result<Shown, Failure> {
+    fn finish(self, image: &Image, functions: &Functions) -> Result<Output, Failure> {
         let mut notes: Vec<_> = self.doubts.iter().take(3).cloned().collect();
         if self.doubts.len() > 3 {
             notes.push(format!("and so for {}", count(self.doubts.len() as u64 - 3, "more probe")));
@@ -188,15 +188,15 @@ impl Program<'_> {
         }
         let mut out = String::new();
         // Writing to a string never fails.
-        let _ = writeln!(out, "// Counts hits in {}, until Ctrl-C: bpftrace FILE", clean(image.name()));
+        let _ = writeln!(out, "// Counts hits in {}, until Ctrl-C: bpftrace FILE", escape(image.name()));
         if functions.by != "symbols" {
             out.push_str("// The file has no symbols, so bpftrace takes addresses with --unsafe only.\n");
         }
         let mut limits = String::new();
-        if self.many > MOST {
+        if self.many > MAX_PROBES {
             let _ = write!(limits, " BPFTRACE_MAX_PROBES={}", self.many);
         }
-        if self.keys > MOST_KEYS {
+        if self.keys > MAX_KEYS {
             let _ = write!(limits, " BPFTRACE_MAP_KEYS_MAX={}", self.keys);
         }
         if !limits.is_empty() {
@@ -205,7 +205,7 @@ impl Program<'_> {
         for line in self.lines {
             let _ = writeln!(out, "{line}");
         }
-        Ok(Shown { notes, ..Shown::text(out) })
+        Ok(Output { notes, ..Output::text(out) })
     }
 }
 
@@ -216,7 +216,7 @@ fn action(key: &str, sites: usize) -> String {
 
 /// Returns the probe's path and kind, for a note.
 fn shown(probe: &Probe) -> String {
-    format!("{} {}", clean(&probe.path), probe.kind.name())
+    format!("{} {}", escape(&probe.path), probe.kind.name())
 }
 
 #[cfg(test)]

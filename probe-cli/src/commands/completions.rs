@@ -3,15 +3,15 @@
 use clap::CommandFactory;
 
 use crate::args::{Arguments, Completions, Man};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 
-pub(super) fn completions(completions: &Completions) -> Shown {
+pub(super) fn completions(completions: &Completions) -> Output {
     let mut out = Vec::new();
     clap_complete::generate(completions.shell, &mut Arguments::command(), "probectl", &mut out);
-    Shown::text(String::from_utf8_lossy(&out).into_owned())
+    Output::text(String::from_utf8_lossy(&out).into_owned())
 }
 
-pub(super) fn man(man: &Man) -> Result<Shown, Failure> {
+pub(super) fn man(man: &Man) -> Result<Output, Failure> {
     let mut command = Arguments::command();
     command.build();
     if let Some(name) = &man.command {
@@ -21,5 +21,5 @@ pub(super) fn man(man: &Man) -> Result<Shown, Failure> {
     }
     let mut out = Vec::new();
     clap_mangen::Man::new(command).render(&mut out).map_err(Failure::input)?;
-    Ok(Shown::text(String::from_utf8_lossy(&out).into_owned()))
+    Ok(Output::text(String::from_utf8_lossy(&out).into_owned()))
 }

@@ -7,17 +7,17 @@ use probe_trace::export::{Error, Format, export};
 use crate::args;
 use crate::call_stats::open;
 use crate::json::Made;
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::staged::Staged;
 use crate::text::count;
 
-pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Output, Failure> {
     let (notes, exit) = convert(&args.traces, &args.out)?;
     let mut text = String::new();
     if is_json {
         text = Made::to_file("convert", &args.out.display().to_string(), "written").document()?;
     }
-    Ok(Shown { notes, exit, ..Shown::text(text) })
+    Ok(Output { notes, exit, ..Output::text(text) })
 }
 
 /// Converts traces to the format that the ending of `out` tells. Returns notes on missing parts.

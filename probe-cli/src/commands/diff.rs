@@ -13,11 +13,11 @@ use crate::call_stats::{Compared, Comparison, Worse, compare};
 use crate::call_stats::{FunctionRow, Report, measure};
 use crate::elf::open_regular;
 use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
-pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Output, Failure> {
     let (before, mut notes) = load(&args.before)?;
     let (after, problems) = load(&args.after)?;
     notes.extend(problems);
@@ -25,7 +25,7 @@ pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
     let slower: Vec<_> = compared.rows.iter().filter(|row| !row.worse.is_empty()).collect();
     notes.extend(lines(&compared));
     let mut shown = if is_json {
-        Shown::text(as_json(args, &compared, slower.len())?)
+        Output::text(as_json(args, &compared, slower.len())?)
     } else {
         let mut text = table(&compared);
         if let Some(percent) = args.fail {
@@ -39,15 +39,15 @@ pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
             );
             for row in &slower {
                 let figures: Vec<_> = row.worse.iter().map(figure).collect();
-                let _ = writeln!(text, "  {}: {}", clean(&row.function), figures.join(", "));
+                let _ = writeln!(text, "  {}: {}", escape(&row.function), figures.join(", "));
             }
         }
-        Shown::table(text)
+        Output::table(text)
     };
     if !slower.is_empty() {
         shown.exit = Exit::Finding;
     }
-    Ok(Shown { notes, ..shown })
+    Ok(Output { notes, ..shown })
 }
 
 /// Reads a trace, or a report that was made of one; with its problems, a line each.
@@ -92,7 +92,7 @@ fn table(compared: &Compared) -> String {
     let mut table = Table::new(&heading);
     for row in &compared.rows {
         table.row(vec![
-            clean(&row.function).into_owned(),
+            escape(&row.function).into_owned(),
             row.calls[0].to_string(),
             row.calls[1].to_string(),
             Time(rounded(row.means[0])).to_string(),

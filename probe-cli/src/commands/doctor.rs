@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::doctor::{Check, Machine, Verdict, checks};
 use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Shown};
-use crate::text::clean;
+use crate::output::{Exit, Failure, Output};
+use crate::text::escape;
 
 #[derive(Serialize)]
 struct Head {
@@ -27,7 +27,7 @@ struct Row<'a> {
     advice: &'a str,
 }
 
-pub(super) fn run(is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let counts = |event| try_event(event).map_err(|missing| missing.to_string());
     let checks = checks(&Machine::this(), &probe_runtime::self_test(), counts, folder.as_deref());
@@ -38,9 +38,9 @@ pub(super) fn run(is_json: bool) -> Result<Shown, Failure> {
             seen: &check.seen,
             advice: check.advice,
         });
-        Shown::text(document(&Head { schema: SCHEMA, command: "doctor" }, rows)?)
+        Output::text(document(&Head { schema: SCHEMA, command: "doctor" }, rows)?)
     } else {
-        Shown::table(text(&checks))
+        Output::table(text(&checks))
     };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
         shown.exit = Exit::Finding;
@@ -51,7 +51,7 @@ pub(super) fn run(is_json: bool) -> Result<Shown, Failure> {
 fn text(checks: &[Check]) -> String {
     let mut table = Table::new(&["check", "result", "seen"]);
     for check in checks {
-        let row = [check.name, check.verdict.name(), &clean(&check.seen)];
+        let row = [check.name, check.verdict.name(), &escape(&check.seen)];
         table.row(row.map(str::to_owned).to_vec());
     }
     let mut text = format!("{table}\n");

@@ -7,11 +7,11 @@ use probe_runtime::Selector;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::measure::{Asked, notes, running, written};
+use super::measure::{AnswerProgress, connect_running, map_pipe_error, notes};
 use crate::args::{Disable, Enable};
 use crate::json::{SCHEMA, document};
 use crate::live::{Screen, Stop, Watched, failure, watch};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::text::count;
 
 #[derive(Serialize)]
@@ -54,9 +54,9 @@ struct DisabledConsumer {
     report: Option<Box<RawValue>>,
 }
 
-pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = running(&args.running)?;
+    let mut program = connect_running(&args.running)?;
     // A text that is a selector has no consumer.
     let is_selector = Selector::parse(&args.spec).is_ok();
     let spec = if is_selector { format!("{}=count", args.spec) } else { args.spec.clone() };
@@ -65,13 +65,13 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     let mut notes = notes(&attached);
     if !is_json {
         // Somebody may wait for it.
-        written(Screen::stdout(false).finish(&said(&attached)))?;
+        map_pipe_error(Screen::stdout(false).finish(&attachment_lines(&attached)))?;
     }
     let mut last = Vec::new();
     if !args.keep {
         match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
             Watched::Stopped => {
-                let _progress = Asked::of(&program).wait();
+                let _progress = AnswerProgress::of(&program).wait();
                 program.client.pause(attached.id).map_err(|error| failure(&error))?;
                 let formats = attached.consumers.iter().map(|it| &it.formats[..]);
                 last = reports(&mut program.client, attached.id, formats, is_json)?;
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         }
     }
     if !is_json {
-        return Ok(Shown { notes, ..Shown::text(last.into_iter().flatten().collect()) });
+        return Ok(Output { notes, ..Output::text(last.into_iter().flatten().collect()) });
     }
     let mut last = last.into_iter();
     let mut rows = Vec::new();
@@ -96,11 +96,11 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     }
     let pid = program.process.pid;
     let head = Enabled { schema: SCHEMA, command: "enable", pid, attachment: attached.id, kept: args.keep };
-    Ok(Shown { notes, ..Shown::text(document(&head, rows)?) })
+    Ok(Output { notes, ..Output::text(document(&head, rows)?) })
 }
 
 /// Returns a line for each consumer.
-fn said(attached: &Attached) -> String {
+fn attachment_lines(attached: &Attached) -> String {
     let mut said = String::new();
     for consumer in &attached.consumers {
         let (probes, sites) = (count(consumer.probes, "probe"), count(consumer.sites, "site"));
@@ -114,9 +114,9 @@ fn said(attached: &Attached) -> String {
     said
 }
 
-pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
-    let mut program = running(&args.running)?;
-    let (pid, asked) = (program.process.pid, Asked::of(&program));
+pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> {
+    let mut program = connect_running(&args.running)?;
+    let (pid, asked) = (program.process.pid, AnswerProgress::of(&program));
     let client = &mut program.client;
     let status = client.status().map_err(|error| failure(&error))?;
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
@@ -146,14 +146,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
         text = document(&Disabled { schema: SCHEMA, command: "disable", pid }, rows)?;
     }
     // Reports are written before their attachments go: an error of one of these loses nothing.
-    written(Screen::stdout(is_json).finish(&text))?;
+    map_pipe_error(Screen::stdout(is_json).finish(&text))?;
     let mut notes = Vec::new();
     for id in &done {
         notes.extend(client.detach(*id).map_err(|error| failure(&error))?);
     }
     read?;
     notes.push(format!("{} detached", count(done.len() as u64, "attachment")));
-    Ok(Shown { notes, ..Shown::text(String::new()) })
+    Ok(Output { notes, ..Output::text(String::new()) })
 }
 
 /// Returns the reports of an attachment's consumers, of which each has these formats. One may lack

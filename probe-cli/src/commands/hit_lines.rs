@@ -9,7 +9,7 @@ use probe_trace::{FieldValue, Gap, Item, ThreadId, TraceEvent};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::text::{clean, count, json};
+use crate::text::{count, escape, escape_json};
 
 /// Makes lines of items, one after the other.
 pub(super) struct Lines {
@@ -130,7 +130,7 @@ impl Lines {
         let lead = lead(time, &mut self.first, thread, name);
         let indent = 2 * depth.min(20);
         let took = duration.map_or(String::new(), |it| format!("  {}", Time(it)));
-        let path = clean(&definition.path);
+        let path = escape(&definition.path);
         let _ = writeln!(out, "{lead} {kind:<7} {:indent$}{path}{text}{took}", "");
     }
 
@@ -191,28 +191,28 @@ impl Lines {
 fn lead(time: u64, first: &mut Option<u64>, thread: ThreadId, name: &str) -> String {
     let time = time.saturating_sub(*first.get_or_insert(time));
     let (seconds, micros) = (time / 1_000_000_000, time % 1_000_000_000 / 1000);
-    format!("{seconds:>5}.{micros:06} {:>7} {:<15}", thread.tid, clean(name))
+    format!("{seconds:>5}.{micros:06} {:>7} {:<15}", thread.tid, escape(name))
 }
 
 fn push(out: &mut String, row: &impl Serialize) {
     // Rows have text as keys, and numbers that JSON has.
-    out.push_str(&json(&serde_json::to_string(row).unwrap_or_default()));
+    out.push_str(&escape_json(&serde_json::to_string(row).unwrap_or_default()));
     out.push('\n');
 }
 
 fn fields<'a>(named: impl Iterator<Item = (&'a String, &'a FieldValue)>) -> String {
     let mut text = String::new();
     for (name, value) in named {
-        let _ = write!(text, "  {}=", clean(name));
+        let _ = write!(text, "  {}=", escape(name));
         let _ = match value {
             FieldValue::Str { text: value, cut: 0 } | FieldValue::Formatted { text: value, cut: 0 } => {
                 write!(text, "{value:?}")
             }
-            other => write!(text, "{}", clean(&other.to_string())),
+            other => write!(text, "{}", escape(&other.to_string())),
         };
     }
     // Debug output keeps marks of direction.
-    clean(&text).into_owned()
+    escape(&text).into_owned()
 }
 
 fn value(value: &FieldValue) -> Value {

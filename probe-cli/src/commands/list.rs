@@ -18,12 +18,12 @@ use crate::elf::{HookCalls, Image};
 use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::probe_tables::{ObjectProbes, Probe};
 use crate::progress::Progress;
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
-pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(list: &List, is_json: bool) -> Result<Output, Failure> {
     let Some(file) = &list.file else { return by_id(list, None, is_json) };
     if list.pid.is_some() {
         if list.selector.is_some() {
@@ -47,7 +47,7 @@ pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
 }
 
 /// Lists the probes of a process that `-p` names.
-fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Shown, Failure> {
+fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Output, Failure> {
     #[cfg(target_os = "linux")]
     if let Some(pid) = list.pid {
         return of_program(pid, selector, list, is_json);
@@ -56,7 +56,7 @@ fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Shown, Fa
     Err(Failure::Usage("name a file, or a process on Linux".to_owned()))
 }
 
-fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
+fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Output, Failure> {
     let (image, object) = {
         let _progress = Progress::start(&format!("reading {}", file.display()), 0);
         let image = Image::open(file).map_err(Failure::input)?;
@@ -65,7 +65,7 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
     };
     if list.objects {
         let rows = [ObjectRow::of(&object)];
-        return Ok(Shown { notes: doubts(&object), ..objects(&rows, is_json)? });
+        return Ok(Output { notes: doubts(&object), ..objects(&rows, is_json)? });
     }
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
     let mut probes = Selected { object: &object, selector }.of(&probes)?;
@@ -95,11 +95,11 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
         skipped: left_out.collect(),
     };
     let exit = if object.probes.is_empty() { Exit::NoMatch } else { Exit::Done };
-    Ok(Shown { notes, exit, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
+    Ok(Output { notes, exit, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
 }
 
 #[cfg(target_os = "linux")]
-fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> Result<Shown, Failure> {
+fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> Result<Output, Failure> {
     if list.bpftrace {
         return Err(Failure::Usage(format!("--bpftrace reads a file: give /proc/{pid}/exe")));
     }
@@ -140,7 +140,7 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
                 ..ObjectRow::default()
             })
             .collect();
-        return Ok(Shown { notes, ..objects(&rows, is_json)? });
+        return Ok(Output { notes, ..objects(&rows, is_json)? });
     }
     let head = Head {
         schema: SCHEMA,
@@ -150,7 +150,7 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
         unread: status.unreadable_records,
         skipped: left_out,
     };
-    Ok(Shown { notes, ..shown(&head, listed.iter(), is_json)? })
+    Ok(Output { notes, ..shown(&head, listed.iter(), is_json)? })
 }
 
 /// Sorts probes by path, kind and place.
@@ -180,11 +180,11 @@ fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
     head: &Head<'_>,
     probes: impl Iterator<Item = L> + Clone,
     is_json: bool,
-) -> Result<Shown, Failure> {
+) -> Result<Output, Failure> {
     if is_json {
-        document(head, probes).map(Shown::text)
+        document(head, probes).map(Output::text)
     } else {
-        Ok(Shown::table(table(probes, &head.skipped)))
+        Ok(Output::table(table(probes, &head.skipped)))
     }
 }
 
@@ -299,15 +299,15 @@ impl<'a> ObjectRow<'a> {
     }
 }
 
-fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Shown, Failure> {
+fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Output, Failure> {
     if is_json {
         let head = ObjectHead { schema: SCHEMA, command: "list" };
-        return document(&head, rows).map(Shown::text);
+        return document(&head, rows).map(Output::text);
     }
     let mut table = Table::new(&["object", "type", "probes", "sites", "unread", "build id"]);
     for row in rows {
         table.row(vec![
-            clean(row.object).into_owned(),
+            escape(row.object).into_owned(),
             row.ty.to_owned(),
             row.probes.to_string(),
             row.sites.to_string(),
@@ -315,5 +315,5 @@ fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Shown, Failure> {
             row.build_id.unwrap_or("-").to_owned(),
         ]);
     }
-    Ok(Shown::table(format!("{table}\n")))
+    Ok(Output::table(format!("{table}\n")))
 }

@@ -8,15 +8,15 @@ use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
 use crate::live::{Pace, Program, Screen, Stop, Watched, failure, watch_at};
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
-const UNSEEN: Duration = Duration::from_millis(100);
+const CHILD_REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target, &stop)?;
+    let mut program = connect_or_start(&args.target, &stop)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| match error {
         ClientError::Ended => unreported(&program.end()),
@@ -24,10 +24,10 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     })?;
     let mut screen = Screen::stdout(is_json);
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
-    let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
+    let every = shows.or_else(|| program.is_own().then_some(CHILD_REPORT_INTERVAL));
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
-    let asked = Asked::of(&program);
+    let asked = AnswerProgress::of(&program);
     let mut latest = None;
     let pace = Pace::of(every, screen.is_terminal());
     let watched = watch_at(&mut program.client, &stop, args.time, pace, |client, _| {
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         drop(progress);
         let Some(report) = report else { return Ok(()) };
         if shows.is_some() {
-            written(screen.show(&report))?;
+            map_pipe_error(screen.show(&report))?;
         }
         latest = Some(report);
         Ok(())
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let last = match watched {
         Watched::Stopped => {
             let _progress = asked.wait();
-            last(&mut program.client, attached.id, format)?
+            pause_and_report(&mut program.client, attached.id, format)?
         }
         Watched::Ended => None,
     };
@@ -55,17 +55,17 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
     // The report says what matches nothing, too.
     notes.retain(|note| is_json || !report.contains(note.as_str()));
-    written(screen.finish(&report))?;
+    map_pipe_error(screen.finish(&report))?;
     let exit = if has_rows(&report, is_json) {
         Exit::Done
     } else {
-        exit_of(&mut program, args, consumer, &mut notes)
+        exit_of_empty_report(&mut program, args, consumer, &mut notes)
     };
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
         notes.extend(program.finish());
     }
-    Ok(Shown { notes, exit, ..Shown::text(String::new()) })
+    Ok(Output { notes, exit, ..Output::text(String::new()) })
 }
 
 /// Returns whether a report is about a probe: it has more than a heading, and what matches nothing.
@@ -79,7 +79,12 @@ fn has_rows(report: &str, is_json: bool) -> bool {
 }
 
 /// Returns how a command ends whose report is empty, and adds the reason.
-fn exit_of(program: &mut Program, args: &Measure, consumer: &str, notes: &mut Vec<String>) -> Exit {
+fn exit_of_empty_report(
+    program: &mut Program,
+    args: &Measure,
+    consumer: &str,
+    notes: &mut Vec<String>,
+) -> Exit {
     // A selector may have an expression, and the program may have ended.
     let probes = match program.client.list(&args.selector) {
         Ok(probes) => probes,
@@ -90,7 +95,7 @@ fn exit_of(program: &mut Program, args: &Measure, consumer: &str, notes: &mut Ve
     if probes.is_empty() {
         return Exit::NoMatch;
     }
-    if !TIMED.contains(&consumer) || !probes.iter().all(is_point) {
+    if !CALL_CONSUMERS.contains(&consumer) || !probes.iter().all(is_point) {
         return Exit::Done;
     }
     notes.push(format!(
@@ -101,7 +106,7 @@ fn exit_of(program: &mut Program, args: &Measure, consumer: &str, notes: &mut Ve
 }
 
 /// The consumers that pair the entries and exits of functions.
-const TIMED: [&str; 4] = ["latency", "call-tree", "profile", "perf"];
+const CALL_CONSUMERS: [&str; 4] = ["latency", "call-tree", "profile", "perf"];
 
 /// The failure of a program whose connection ended too soon.
 fn unreported(end: &str) -> Failure {
@@ -109,33 +114,33 @@ fn unreported(end: &str) -> Failure {
 }
 
 /// Connects to the program that is meant, or starts it.
-pub(super) fn target(target: &Target, stop: &Stop) -> Result<Program, Failure> {
+pub(super) fn connect_or_start(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.which.pid, &target.which.name) {
-        (Some(pid), _) => by_id(pid, target.no_inject),
+        (Some(pid), _) => connect(pid, target.no_inject),
         (_, Some(name)) => Program::by_name(name),
         _ => Program::start(&target.which.command, stop),
     }
 }
 
 /// The same; a program that is started here has no terminal.
-pub(super) fn silent(target: &Target, stop: &Stop) -> Result<Program, Failure> {
+pub(super) fn start_detached(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.which.pid, &target.which.name) {
         (None, None) => Program::start_silently(&target.which.command, stop),
-        _ => self::target(target, stop),
+        _ => connect_or_start(target, stop),
     }
 }
 
 /// Connects to the program that is meant.
-pub(super) fn running(running: &Running) -> Result<Program, Failure> {
+pub(super) fn connect_running(running: &Running) -> Result<Program, Failure> {
     match (running.which.pid, &running.which.name) {
-        (Some(pid), _) => by_id(pid, running.no_inject),
+        (Some(pid), _) => connect(pid, running.no_inject),
         (_, Some(name)) => Program::by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
     }
 }
 
 /// Connects to a process, to which an agent may be brought for that.
-fn by_id(pid: u32, no_inject: bool) -> Result<Program, Failure> {
+fn connect(pid: u32, no_inject: bool) -> Result<Program, Failure> {
     if no_inject { Program::by_id(pid) } else { Program::reached(pid) }
 }
 
@@ -161,9 +166,9 @@ pub(super) fn report(
 
 /// The process of a program that is asked; `None` if it was started here, since it may write to the
 /// same terminal.
-pub(super) struct Asked(Option<u32>);
+pub(super) struct AnswerProgress(Option<u32>);
 
-impl Asked {
+impl AnswerProgress {
     /// Takes that of a program.
     pub(super) fn of(program: &Program) -> Self {
         Self((!program.is_own()).then_some(program.process.pid))
@@ -176,7 +181,7 @@ impl Asked {
 }
 
 /// Makes the probes latent and asks for the final report.
-fn last(client: &mut Client, attachment: u32, format: &str) -> Result<Option<String>, Failure> {
+fn pause_and_report(client: &mut Client, attachment: u32, format: &str) -> Result<Option<String>, Failure> {
     match client.pause(attachment) {
         Ok(_) => report(client, attachment, 0, format),
         Err(ClientError::Ended) => Ok(None),
@@ -185,7 +190,7 @@ fn last(client: &mut Client, attachment: u32, format: &str) -> Result<Option<Str
 }
 
 /// Ends the command where nobody reads its output any further.
-pub(super) fn written(result: io::Result<()>) -> Result<(), Failure> {
+pub(super) fn map_pipe_error(result: io::Result<()>) -> Result<(), Failure> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::Closed,
         _ => Failure::Input(format!("stdout can't be written: {error}")),

@@ -34,17 +34,17 @@ mod trace;
 mod watch;
 
 use crate::args::{Arguments, Command};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::table_width;
 
 /// Runs the command that the command line names.
 ///
 /// # Errors
 /// [`Failure`] names the problem and a remedy.
-pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
+pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
     let is_json = arguments.json;
     if arguments.wide {
-        table_width::widen();
+        table_width::keep_whole();
     }
     #[cfg(not(target_arch = "x86_64"))]
     if arguments.command.is_by_ptrace() {

@@ -7,7 +7,7 @@ use probe_runtime::__tools::Table;
 use serde::Serialize;
 
 use crate::probe_tables;
-use crate::text::{clean, count, was};
+use crate::text::{count, escape, was};
 
 /// A probe, as a table and as a row of JSON.
 #[derive(Clone, Serialize)]
@@ -98,8 +98,8 @@ impl Listed<'_> {
     /// Returns names and types: `bytes: u64, request`.
     fn fields(&self) -> String {
         let field = |field: &Field<'_>| match &field.ty {
-            Some(ty) => format!("{}: {}", clean(&field.name), clean(ty)),
-            None => clean(&field.name).into_owned(),
+            Some(ty) => format!("{}: {}", escape(&field.name), escape(ty)),
+            None => escape(&field.name).into_owned(),
         };
         self.fields.iter().map(field).collect::<Vec<_>>().join(", ")
     }
@@ -122,19 +122,19 @@ pub(super) fn table<'a, L: Borrow<Listed<'a>>>(
     let (mut many, mut sites) = (0, 0);
     for probe in probes {
         let probe = probe.borrow();
-        table.cell(&clean(&probe.probe));
-        table.cell(&clean(&probe.kind));
+        table.cell(&escape(&probe.probe));
+        table.cell(&escape(&probe.kind));
         table.shown(format_args!("{}", probe.sites));
-        table.shown(format_args!("{}:{}", clean(&probe.file), probe.line));
+        table.shown(format_args!("{}:{}", escape(&probe.file), probe.line));
         table.cell(&probe.fields());
         if has_groups {
-            table.cell(&clean(probe.group.as_deref().unwrap_or_default()));
+            table.cell(&escape(probe.group.as_deref().unwrap_or_default()));
         }
         if has_usdt {
-            table.cell(&clean(probe.usdt.as_deref().unwrap_or_default()));
+            table.cell(&escape(probe.usdt.as_deref().unwrap_or_default()));
         }
         if has_states {
-            table.cell(&clean(&probe.state));
+            table.cell(&escape(&probe.state));
         }
         (many, sites) = (many + 1, sites + probe.sites);
     }
@@ -146,7 +146,7 @@ pub(super) fn table<'a, L: Borrow<Listed<'a>>>(
         let functions = was(left_out.len() as u64, "function");
         let _ = writeln!(text, "{functions} left out by the block around it:");
         for function in left_out {
-            let _ = writeln!(text, "  {} ({})", clean(&function.probe), clean(&function.reason));
+            let _ = writeln!(text, "  {} ({})", escape(&function.probe), escape(&function.reason));
         }
     }
     text

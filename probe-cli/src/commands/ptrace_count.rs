@@ -9,15 +9,15 @@ use probe_runtime::__tools::{Table, Time};
 use probe_runtime::Selector;
 use serde::Serialize;
 
-use super::measure::written;
+use super::measure::map_pipe_error;
 use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
 use crate::live::{LOOK, Pace, Screen, Stop};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::probe_tables::Probe;
 use crate::progress::Progress;
 use crate::ptrace_count::{Counters, Counting};
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
 const COUNT: &str = "count";
 
@@ -38,7 +38,7 @@ struct Row<'a> {
     hits: u64,
 }
 
-pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.which.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
@@ -55,17 +55,17 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
         let Some(last) = last else {
             return Err(Failure::Input(format!("process {pid} has ended before there was a report")));
         };
-        written(screen.finish(&report(COUNT, &counting, &last, is_json)?))?;
+        map_pipe_error(screen.finish(&report(COUNT, &counting, &last, is_json)?))?;
         let notes = vec![format!("process {pid} has ended; this is the last report before")];
-        return Ok(Shown { notes, ..Shown::text(String::new()) });
+        return Ok(Output { notes, ..Output::text(String::new()) });
     };
     let report = report(COUNT, &counting, &counters, is_json);
     let closed = rested.and_then(|()| close(&mut counting));
     drop(progress);
-    let shown = shown.and_then(|()| written(screen.finish(&report?)));
+    let shown = shown.and_then(|()| map_pipe_error(screen.finish(&report?)));
     closed?;
     shown?;
-    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+    Ok(Output { notes: counting.notes, ..Output::text(String::new()) })
 }
 
 /// Shows reports until a time, a signal or the program's end.
@@ -83,7 +83,7 @@ fn watch(
         thread::sleep(LOOK);
         let Ok(counters) = counting.read() else { break };
         if pace.is_due(begun.elapsed()) {
-            written(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
+            map_pipe_error(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
             pace.shown(begun.elapsed());
         }
         *last = Some(counters);
@@ -91,7 +91,7 @@ fn watch(
     Ok(())
 }
 
-pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.running.which.pid)?;
     if !args.keep {
         return Err(Failure::Usage(
@@ -108,16 +108,16 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         format!("process {pid}: {done} until `probectl disable --ptrace -p {pid}`\n")
     };
     tell(&mut counting);
-    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
+    Ok(Output { notes: counting.notes, ..Output::text(text) })
 }
 
-pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
     let counting = found(id(args.running.which.pid)?)?;
     let text = report("status", &counting, &counting.read()?, is_json)?;
-    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
+    Ok(Output { notes: counting.notes, ..Output::text(text) })
 }
 
-pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.running.which.pid)?;
     if !args.attachments.is_empty() {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
@@ -128,13 +128,13 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     drop(progress);
     let report = report("disable", &counting, &counting.read()?, is_json)?;
     // An error of the rest loses no number.
-    let shown = written(Screen::stdout(is_json).finish(&report));
+    let shown = map_pipe_error(Screen::stdout(is_json).finish(&report));
     let progress = waiting(pid);
     let closed = rested.and_then(|()| close(&mut counting));
     drop(progress);
     closed?;
     shown?;
-    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+    Ok(Output { notes: counting.notes, ..Output::text(String::new()) })
 }
 
 /// Begins to show that a process is waited for: for another command, or for its threads.
@@ -201,7 +201,7 @@ fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool
     for it in hit {
         let probe = &it.row.probe;
         table.row(vec![
-            clean(&probe.path).into_owned(),
+            escape(&probe.path).into_owned(),
             probe.kind.name().to_owned(),
             it.sites.to_string(),
             it.count.to_string(),

@@ -11,29 +11,29 @@ use probe_trace::Trace;
 use probe_trace::export::Format;
 
 use super::convert::convert;
-use super::measure::{notes, report, running, target};
+use super::measure::{connect_or_start, connect_running, notes, report};
 use crate::args::{Record, Snapshot};
 use crate::json::Made;
 use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
-use crate::output::{Exit, Failure, Shown};
+use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 use crate::staged::Staged;
 
 /// The time for the program to finish a file.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FILE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time between two looks at how much is done.
-const STEP: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress of a recording: by its time, if that is known.
-struct Recording(Progress);
+struct RecordingProgress(Progress);
 
-impl Recording {
+impl RecordingProgress {
     fn begin(out: &Path, time: Option<Duration>) -> Self {
         Self(Progress::start(&format!("recording to {}", out.display()), time.map_or(0, milliseconds)))
     }
 
-    fn recorded(&self, elapsed: Duration) {
+    fn advance(&self, elapsed: Duration) {
         self.0.done().store(milliseconds(elapsed), Ordering::Relaxed);
     }
 }
@@ -42,7 +42,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     let name = file_name(&args.out)?;
     // Programs write the second one fastest; `report` and `convert` read it.
     let [perfetto, native] = [Format::Perfetto.ending(), Trace::ENDING].map(|it| format!(".{it}"));
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
         return Err(Failure::Usage(format!("`{name}` tells no format: use `{perfetto}` or `{native}`")));
     }
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target, &stop)?;
+    let mut program = connect_or_start(&args.target, &stop)?;
     let out = args.out.display();
     if fs::metadata(&args.out).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(Failure::Usage(format!(
@@ -61,24 +61,24 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     // Converting takes the program fifty times as long as writing, and a busy one would lose
     // events.
     let ending = if is_converted { native.as_str() } else { "" };
-    let (recorded_name, recorded) =
-        (format!("{name}{ending}"), args.out.with_file_name(format!("{name}{ending}")));
+    let recorded_name = format!("{name}{ending}");
+    let recorded = args.out.with_file_name(&recorded_name);
     let unwritable = |error| Failure::Input(format!("{} can't be written: {error}", recorded.display()));
     // An earlier file stays until the program has taken this one.
     let staged = Staged::create(&recorded).map_err(unwritable)?;
     // The program writes all that it has before it answers the last request.
-    program.client.set_timeout(PATIENCE);
+    program.client.set_timeout(FILE_TIMEOUT);
     let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
     let attached = program.client.record(&attach, staged.file());
     let attached = attached.map_err(|error| program.failure(&error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     // A program that was started here may write to the same terminal.
-    let progress = (!program.is_own()).then(|| Recording::begin(&args.out, args.time));
+    let progress = (!program.is_own()).then(|| RecordingProgress::begin(&args.out, args.time));
     let client = &mut program.client;
     let (mut text, mut exit) = (String::new(), Exit::Done);
-    let watched = watch(client, &stop, args.time, Some(STEP), |_, elapsed| {
-        progress.iter().for_each(|it| it.recorded(elapsed));
+    let watched = watch(client, &stop, args.time, Some(PROGRESS_INTERVAL), |_, elapsed| {
+        progress.iter().for_each(|it| it.advance(elapsed));
         Ok(())
     })?;
     if watched == Watched::Stopped {
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     if is_json {
         text = Made::to_file("record", &out.to_string(), &text).document()?;
     }
-    Ok(Shown { notes, exit, ..Shown::text(text) })
+    Ok(Output { notes, exit, ..Output::text(text) })
 }
 
 /// Returns what the program is asked to attach.
@@ -131,10 +131,10 @@ fn spec(args: &Record) -> String {
     format!("{}=trace{options}", args.selector)
 }
 
-pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure> {
     let name = file_name(&args.out)?;
     let format = ending(&name)?;
-    let mut program = running(&args.running)?;
+    let mut program = connect_running(&args.running)?;
     let client = &mut program.client;
     let _progress = Progress::start(&format!("writing {}", args.out.display()), 0);
     let status = client.status().map_err(|error| failure(&error))?;
@@ -145,7 +145,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure>
     };
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
-    client.set_timeout(PATIENCE);
+    client.set_timeout(FILE_TIMEOUT);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
     let notes =
         client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;
@@ -154,7 +154,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure>
     if is_json {
         text = Made::to_file("snapshot", &out.to_string(), "written").document()?;
     }
-    Ok(Shown { notes, ..Shown::text(text) })
+    Ok(Output { notes, ..Output::text(text) })
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

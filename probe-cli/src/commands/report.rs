@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::args;
 use crate::call_stats::{FunctionRow, Losses, Measured, measure};
 use crate::json::{SCHEMA, document};
-use crate::output::{Failure, Shown};
-use crate::text::{clean, count, was};
+use crate::output::{Failure, Output};
+use crate::text::{count, escape, was};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -20,14 +20,14 @@ struct Head<'a> {
     lost: Losses,
 }
 
-pub(super) fn run(args: &args::Report, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &args::Report, is_json: bool) -> Result<Output, Failure> {
     let Measured { rows, losses, mut problems } = measure(&args.traces).map_err(Failure::Input)?;
     problems.extend(lines(losses));
     let shown = args.top.unwrap_or(rows.len()).min(rows.len());
     if is_json {
         let head = Head { schema: SCHEMA, command: "report", files: &args.traces, lost: losses };
         let out = document(&head, &rows[..shown])?;
-        return Ok(Shown { notes: problems, ..Shown::text(out) });
+        return Ok(Output { notes: problems, ..Output::text(out) });
     }
     let mut text = table(&rows[..shown]);
     if shown < rows.len() {
@@ -41,7 +41,7 @@ pub(super) fn run(args: &args::Report, is_json: bool) -> Result<Shown, Failure> 
             if unfinished == 1 { "1 call has".to_owned() } else { format!("{unfinished} calls have") }
         ));
     }
-    Ok(Shown { notes: problems, ..Shown::table(text) })
+    Ok(Output { notes: problems, ..Output::table(text) })
 }
 
 fn table(rows: &[FunctionRow]) -> String {
@@ -49,7 +49,7 @@ fn table(rows: &[FunctionRow]) -> String {
     for row in rows {
         let measured = |time: u64| if row.calls == 0 { "-".to_owned() } else { Time(time).to_string() };
         table.row(vec![
-            clean(&row.function).into_owned(),
+            escape(&row.function).into_owned(),
             row.calls.to_string(),
             Time(row.self_ns).to_string(),
             Time(row.total_ns).to_string(),

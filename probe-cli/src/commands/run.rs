@@ -7,10 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::args::Run;
-use crate::output::{Failure, Shown, note};
+use crate::output::{Failure, Output, print_note};
 use crate::preload::{Preload, Starting, ask_for_agent, library};
 
-pub(super) fn run(args: &Run) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Run) -> Result<Output, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::Usage("a command is missing".to_owned()));
     };
@@ -25,8 +25,8 @@ pub(super) fn run(args: &Run) -> Result<Shown, Failure> {
     match &starting.obstacle {
         // Its agent needs no library.
         Some(_) if has_agent => (),
-        Some(obstacle) => note(&format!("{file} {obstacle}")),
-        None if starting.runtime.is_some() && !has_agent => note(&format!(
+        Some(obstacle) => print_note(&format!("{file} {obstacle}")),
+        None if starting.runtime.is_some() && !has_agent => print_note(&format!(
             "{file} has a runtime of its own, without the feature `agent`, so `probectl` can't ask it; `PROBES` works \
              if its `main` holds the guard of `init_from_env`"
         )),

@@ -6,13 +6,13 @@ use probe_protocol::{AttachmentInfo, Hello, OwnRules, Status};
 use probe_runtime::__tools::Table;
 use serde::Serialize;
 
-use super::measure::running;
+use super::measure::connect_running;
 use crate::args;
 use crate::json::{SCHEMA, document};
 use crate::live::failure;
-use crate::output::{Failure, Shown};
-use crate::table_width::drawn;
-use crate::text::{clean, count};
+use crate::output::{Failure, Output};
+use crate::table_width::draw_for_stdout;
+use crate::text::{count, escape};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -50,18 +50,18 @@ struct Row<'a> {
     milliseconds: u64,
 }
 
-pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> {
-    let mut program = running(&args.running)?;
+pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Output, Failure> {
+    let mut program = connect_running(&args.running)?;
     let hello = program.client.hello().clone();
     let status = program.client.status().map_err(|error| failure(&error))?;
     if is_json {
-        return Ok(Shown::text(as_json(&hello, &status)?));
+        return Ok(Output::text(as_json(&hello, &status)?));
     }
     let mut text = format!(
         "{} (process {}), probe-runtime {}\n{}, {}, {}\n",
-        clean(&hello.executable),
+        escape(&hello.executable),
         hello.pid,
-        clean(&hello.runtime),
+        escape(&hello.runtime),
         count(status.probes.into(), "probe"),
         count(status.threads.into(), "thread"),
         count(status.clients.into(), "client"),
@@ -72,10 +72,10 @@ pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> 
     }
     if let Some(OwnRules { file, rules, firings }) = &status.rules {
         let (rules, firings) = (count((*rules).into(), "rule"), count(*firings, "firing"));
-        let _ = writeln!(text, "{rules} of {}, {firings}", clean(file));
+        let _ = writeln!(text, "{rules} of {}, {firings}", escape(file));
     }
     if !status.attachments.is_empty() {
-        let _ = writeln!(text, "{}", drawn(&table(&status.attachments)));
+        let _ = writeln!(text, "{}", draw_for_stdout(&table(&status.attachments)));
     }
     let mut notes = Vec::new();
     if status.lost_hits != 0 {
@@ -86,7 +86,7 @@ pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> 
     }
     let unread = status.unreadable_objects.iter();
     notes.extend(unread.map(|object| format!("{object} has probes of a later version of probe-runtime")));
-    Ok(Shown { notes, ..Shown::text(text) })
+    Ok(Output { notes, ..Output::text(text) })
 }
 
 fn table(attachments: &[AttachmentInfo]) -> Table {
@@ -97,7 +97,7 @@ fn table(attachments: &[AttachmentInfo]) -> Table {
             format!("{}.{}", it.milliseconds / 1000, it.milliseconds % 1000 / 100),
             if it.is_connected { it.client.to_string() } else { "gone".to_owned() },
             if it.is_kept { "yes" } else { "no" }.to_owned(),
-            clean(&it.spec).into_owned(),
+            escape(&it.spec).into_owned(),
         ]);
     }
     table

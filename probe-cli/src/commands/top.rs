@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::measure::silent;
+use super::measure::start_detached;
 use crate::args::Top;
 use crate::live::Stop;
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::top::{Asking, FullScreen, Key, View, Wish, draw};
 
 /// The time between two looks at keys, answers and signals.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for the program to make all latent. It does so by itself when the connection ends.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Rows of a page.
-const PAGE: isize = 20;
+const PAGE_ROWS: isize = 20;
 
-pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     if is_json || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let into = if is_json { "has no JSON" } else { "needs a terminal" };
         return Err(Failure::Usage(format!(
@@ -28,21 +28,21 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
         )));
     }
     let stop = Stop::on_signals()?;
-    let mut program = silent(&args.target, &stop)?;
+    let mut program = start_detached(&args.target, &stop)?;
     // The thread that asks may wait for an answer until this process ends.
     let _started = program.release();
     stop.before_exit(FullScreen::give_back);
     let asking = Asking::start(program, args.selector.clone());
     let screen =
         FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));
-    let looked = screen.and_then(|screen| look(screen, &asking, &stop));
-    let ended = asking.finish(PATIENCE);
-    looked?;
-    Ok(Shown { notes: ended.into_iter().collect(), ..Shown::text(String::new()) })
+    let shown = screen.and_then(|screen| run_screen(screen, &asking, &stop));
+    let ended = asking.finish(EXIT_TIMEOUT);
+    shown?;
+    Ok(Output { notes: ended.into_iter().collect(), ..Output::text(String::new()) })
 }
 
 /// Shows answers and takes keys, until somebody ends it or the connection has ended.
-fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Failure> {
+fn run_screen(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Failure> {
     // A terminal that was closed has no reader.
     let closed = |_| Failure::Closed;
     let mut view = View::default();
@@ -64,7 +64,7 @@ fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Fail
                 asking.wish(Wish::Look(shown.clone()));
             }
         }
-        let pressed = match keys.recv_timeout(LOOK) {
+        let pressed = match keys.recv_timeout(POLL_INTERVAL) {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(Failure::Closed),
             Ok(pressed) => Some(pressed),
@@ -104,8 +104,8 @@ fn key(pressed: KeyEvent) -> Option<Key> {
         KeyCode::Char(c) => Key::Char(c),
         KeyCode::Up => Key::Move(-1),
         KeyCode::Down => Key::Move(1),
-        KeyCode::PageUp => Key::Move(-PAGE),
-        KeyCode::PageDown => Key::Move(PAGE),
+        KeyCode::PageUp => Key::Move(-PAGE_ROWS),
+        KeyCode::PageDown => Key::Move(PAGE_ROWS),
         KeyCode::Home => Key::First,
         KeyCode::End => Key::Last,
         KeyCode::Enter => Key::Enter,

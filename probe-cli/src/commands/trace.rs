@@ -19,36 +19,36 @@ use probe_trace::Followed;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::hit_lines::Lines;
-use super::measure::{notes, target, written};
+use super::measure::{connect_or_start, map_pipe_error, notes};
 use crate::args::Trace;
 use crate::live::{Stop, Watched, failure, watch};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::text::count;
 
 /// The time between two flushes.
-const EVERY: Duration = Duration::from_millis(50);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for the program to write its hits.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of the trace, or of lines, with which the program is too fast.
-const BEHIND: u64 = 8 << 20;
+const MAX_BACKLOG: u64 = 8 << 20;
 /// The memory of the trace while nobody reads it, as when this process is stopped. The rest is
 /// lost, and counted.
-const LIMIT: &str = "64M";
+const TRACE_LIMIT: &str = "64M";
 /// The file's first bytes, whose state the program writes again.
-const KEPT: u64 = 4096;
+const FILE_HEADER_LEN: u64 = 4096;
 
-pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target, &stop)?;
-    let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
-    program.client.set_timeout(PATIENCE);
-    let spec = format!("{}=trace(limit={LIMIT})", args.selector);
+    let mut program = connect_or_start(&args.target, &stop)?;
+    let file = MemoryFile::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
+    program.client.set_timeout(FLUSH_TIMEOUT);
+    let spec = format!("{}=trace(limit={TRACE_LIMIT})", args.selector);
     let attach = Attach { output: Some(format!("hits.{}", probe_trace::Trace::ENDING)), ..Attach::new(spec) };
     let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(&error))?;
     let mut notes = notes(&attached);
-    let mut shown = Reading::begin(file, is_json)?;
-    let watched = watch(&mut program.client, &stop, args.time, Some(EVERY), |client, _| {
-        shown.pass(client, attached.id, &stop)
+    let mut shown = TraceReader::begin(file, is_json)?;
+    let watched = watch(&mut program.client, &stop, args.time, Some(FLUSH_INTERVAL), |client, _| {
+        shown.read_new(client, attached.id, &stop)
     })?;
     let has_ended = watched == Watched::Ended || {
         let client = &mut program.client;
@@ -66,13 +66,13 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     if !stop.is_set() {
         notes.extend(program.finish());
     }
-    Ok(Shown { notes, ..Shown::text(String::new()) })
+    Ok(Output { notes, ..Output::text(String::new()) })
 }
 
 /// A file in memory.
-struct Buffer(File);
+struct MemoryFile(File);
 
-impl Buffer {
+impl MemoryFile {
     fn new() -> io::Result<Self> {
         let file: OwnedFd = memfd_create("probectl-trace", MemfdFlags::CLOEXEC)?;
         Ok(Self(file.into()))
@@ -90,32 +90,32 @@ impl Buffer {
     /// Gives the memory of the bytes before this one back.
     fn cut(&self, until: u64) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Some(length) = until.checked_sub(KEPT).filter(|it| *it != 0) {
+        if let Some(length) = until.checked_sub(FILE_HEADER_LEN).filter(|it| *it != 0) {
             // Without it, the file is larger, and right.
-            let _ = fallocate(&self.0, flags, KEPT, length);
+            let _ = fallocate(&self.0, flags, FILE_HEADER_LEN, length);
         }
     }
 }
 
 /// The trace that is read, and the lines that are written.
-struct Reading {
-    file: Buffer,
+struct TraceReader {
+    file: MemoryFile,
     followed: Followed,
     lines: Lines,
-    output: Output,
+    output: LineWriter,
     off: Duration,
 }
 
-impl Reading {
-    fn begin(file: Buffer, is_json: bool) -> Result<Self, Failure> {
+impl TraceReader {
+    fn begin(file: MemoryFile, is_json: bool) -> Result<Self, Failure> {
         let reader = file.reopened().map_err(Failure::input)?;
         let followed = Followed::begin("the program's trace", reader).map_err(Failure::input)?;
-        let (lines, output) = (Lines::new(is_json), Output::start());
+        let (lines, output) = (Lines::new(is_json), LineWriter::start());
         Ok(Self { file, followed, lines, output, off: Duration::ZERO })
     }
 
     /// Shows what the program has written since, and lets it wait if that is too much.
-    fn pass(&mut self, client: &mut Client, attachment: u32, stop: &Stop) -> Result<(), Failure> {
+    fn read_new(&mut self, client: &mut Client, attachment: u32, stop: &Stop) -> Result<(), Failure> {
         // A report flushes.
         let ended = |error| match error {
             ClientError::Ended => Ok(()),
@@ -124,17 +124,17 @@ impl Reading {
         if let Err(error) = client.report(attachment, 0, "txt") {
             return ended(error);
         }
-        let is_behind = self.file.length().saturating_sub(self.followed.position()) > BEHIND
-            || self.output.waiting() > BEHIND;
+        let is_behind = self.file.length().saturating_sub(self.followed.position()) > MAX_BACKLOG
+            || self.output.waiting() > MAX_BACKLOG;
         if !is_behind {
-            return self.show();
+            return self.write_lines();
         }
         if let Err(error) = client.pause(attachment) {
             return ended(error);
         }
         let since = Instant::now();
-        self.show()?;
-        while self.output.waiting() > BEHIND / 8 && !stop.is_set() {
+        self.write_lines()?;
+        while self.output.waiting() > MAX_BACKLOG / 8 && !stop.is_set() {
             if client.wait_for_end(Duration::from_millis(10)).map_err(|error| failure(&error))? {
                 return Ok(());
             }
@@ -145,7 +145,7 @@ impl Reading {
         }
         // A reading in the file, so that times before and after are apart.
         client.report(attachment, 0, "txt").map(drop).or_else(ended)?;
-        self.show()?;
+        self.write_lines()?;
         client.resume(attachment).map(drop).or_else(ended)?;
         let off = since.elapsed();
         self.off += off;
@@ -154,7 +154,7 @@ impl Reading {
         self.output.write(text)
     }
 
-    fn show(&mut self) -> Result<(), Failure> {
+    fn write_lines(&mut self) -> Result<(), Failure> {
         let (mut text, ahead) = (String::new(), self.followed.wall_time(0));
         let lines = &mut self.lines;
         let take = |item| lines.add(item, |time| time.saturating_add(ahead), &mut text);
@@ -166,7 +166,7 @@ impl Reading {
 
     /// Shows the rest, and returns notes on missing parts.
     fn finish(mut self) -> Result<Vec<String>, Failure> {
-        self.show()?;
+        self.write_lines()?;
         let (mut text, ahead) = (String::new(), self.followed.wall_time(0));
         let (lines, mut notes) = (&mut self.lines, Vec::new());
         let take = |item| lines.add(item, |time| time.saturating_add(ahead), &mut text);
@@ -191,14 +191,14 @@ impl Reading {
 
 /// A thread that writes lines to stdout: a reader that is slow must not keep the program's file
 /// growing.
-struct Output {
+struct LineWriter {
     sender: Sender<String>,
     waiting: Arc<AtomicU64>,
     /// `None` once it has ended.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Output {
+impl LineWriter {
     fn start() -> Self {
         let (sender, receiver) = mpsc::channel::<String>();
         let waiting = Arc::new(AtomicU64::new(0));
@@ -249,6 +249,6 @@ impl Output {
 
     fn join(&mut self) -> Result<(), Failure> {
         let ended = self.thread.take().map_or(Ok(Ok(())), JoinHandle::join);
-        written(ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes has panicked"))))
+        map_pipe_error(ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes has panicked"))))
     }
 }

@@ -4,13 +4,13 @@ use std::fs;
 
 use probe_lang::rules::{Engine, RuleError, rule, rules};
 
-use super::measure::target;
+use super::measure::connect_or_start;
 use crate::args::Watch;
 use crate::live::Stop;
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use crate::watch::{Options, watch};
 
-pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
     let usage = |error: RuleError| Failure::Usage(error.to_string());
     let mut all = Vec::new();
     for text in &args.rules {
@@ -28,6 +28,6 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
     }
     let engine = Engine::new(all).map_err(usage)?;
     let stop = Stop::on_signals()?;
-    let program = target(&args.target, &stop)?;
+    let program = connect_or_start(&args.target, &stop)?;
     watch(program, engine, &Options { every: args.every, time: args.time, is_json }, &stop)
 }

@@ -12,10 +12,10 @@ use super::child::Started;
 use super::injected_agent::{Brought, gone};
 use super::stop::Stop;
 use crate::inject::serve;
-use crate::output::{Failure, note};
+use crate::output::{Failure, print_note};
 use crate::preload::{Preload, Starting, library};
 use crate::progress::Progress;
-use crate::text::clean;
+use crate::text::escape;
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Program {
             Failure::Input(why) => Failure::Input(format!("{why}\n{no_agent}")),
             other => other,
         })?;
-        note(&format!("process {pid} had no agent: {how}"));
+        print_note(&format!("process {pid} had no agent: {how}"));
         let brought = Brought::new(pid, begun);
         let mut program = Self::by_id(pid)?;
         program.process.brought = Some(brought);
@@ -103,7 +103,7 @@ impl Program {
     pub fn by_name(name: &str) -> Result<Self, Failure> {
         let all = sockets();
         let named: Vec<&AgentSocket> = all.iter().filter(|socket| is_called(socket.pid, name)).collect();
-        let name = clean(name);
+        let name = escape(name);
         match named[..] {
             [one] => Self::by_id(one.pid),
             [] => {
@@ -377,7 +377,7 @@ fn line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let text: String = words.collect::<Vec<_>>().join(" ").trim_end().chars().take(100).collect();
-    format!("  {pid}  {}", clean(&text))
+    format!("  {pid}  {}", escape(&text))
 }
 
 /// Says why a program gives no answer.

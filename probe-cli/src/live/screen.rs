@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size};
 
-use crate::table_width::{columns_of_stdout, narrowed};
-use crate::text::{json, lines};
+use crate::table_width::{fit_table, stdout_width};
+use crate::text::{escape_json, escape_lines};
 
 /// The place for reports: stdout.
 pub struct Screen {
@@ -29,8 +29,8 @@ impl Screen {
     }
 
     /// Escapes characters that a terminal could obey.
-    fn cleaned<'a>(&self, report: &'a str) -> Cow<'a, str> {
-        if self.is_json { json(report) } else { lines(report) }
+    fn escaped<'a>(&self, report: &'a str) -> Cow<'a, str> {
+        if self.is_json { escape_json(report) } else { escape_lines(report) }
     }
 
     /// Shows a report in place of the last one.
@@ -38,8 +38,8 @@ impl Screen {
     /// # Errors
     /// The system's.
     pub fn show(&mut self, report: &str) -> io::Result<()> {
-        let cleaned = self.cleaned(report);
-        let text = if self.is_terminal { fitting(&cleaned, size()) } else { cleaned.into_owned() };
+        let escaped = self.escaped(report);
+        let text = if self.is_terminal { fit_to_screen(&escaped, size()) } else { escaped.into_owned() };
         let mut out = io::stdout().lock();
         if self.shown != 0 {
             write!(out, "\x1b[{}A\x1b[J", self.shown)?;
@@ -60,9 +60,9 @@ impl Screen {
             write!(out, "\x1b[{}A\x1b[J", self.shown)?;
         }
         self.shown = 0;
-        let cleaned = self.cleaned(report);
-        let width = columns_of_stdout().filter(|_| self.is_terminal);
-        let text = width.map_or(Cow::Borrowed(&*cleaned), |width| narrowed(&cleaned, width));
+        let escaped = self.escaped(report);
+        let width = stdout_width().filter(|_| self.is_terminal);
+        let text = width.map_or(Cow::Borrowed(&*escaped), |width| fit_table(&escaped, width));
         out.write_all(text.as_bytes())?;
         out.flush()
     }
@@ -74,18 +74,18 @@ fn size() -> (u16, u16) {
 
 /// Cuts a text to a terminal's size: a line that is too long would become two, and a line above the
 /// screen can't be replaced.
-fn fitting(text: &str, (width, height): (u16, u16)) -> String {
+fn fit_to_screen(text: &str, (width, height): (u16, u16)) -> String {
     let rows = usize::from(height).saturating_sub(2).max(1);
-    let mut fitting = String::new();
-    for line in narrowed(text, width.into()).lines().take(rows) {
-        fitting.extend(line.chars().take(width.into()));
-        fitting.push('\n');
+    let mut cut = String::new();
+    for line in fit_table(text, width.into()).lines().take(rows) {
+        cut.extend(line.chars().take(width.into()));
+        cut.push('\n');
     }
     let left_out = text.lines().count().saturating_sub(rows);
     if left_out != 0 {
-        fitting.push_str(&format!("… {left_out} more\n").chars().take(width.into()).collect::<String>());
+        cut.push_str(&format!("… {left_out} more\n").chars().take(width.into()).collect::<String>());
     }
-    fitting
+    cut
 }
 
 #[cfg(test)]
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_report_is_cut_to_the_terminal() {
-        assert_eq!(fitting("one\ntwo\n", (80, 24)), "one\ntwo\n");
-        assert_eq!(fitting("a long line\né\n", (6, 24)), "a long\né\n");
-        assert_eq!(fitting("1\n2\n3\n4\n5\n", (80, 5)), "1\n2\n3\n… 2 more\n");
+        assert_eq!(fit_to_screen("one\ntwo\n", (80, 24)), "one\ntwo\n");
+        assert_eq!(fit_to_screen("a long line\né\n", (6, 24)), "a long\né\n");
+        assert_eq!(fit_to_screen("1\n2\n3\n4\n5\n", (80, 5)), "1\n2\n3\n… 2 more\n");
     }
 }

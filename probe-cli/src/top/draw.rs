@@ -15,7 +15,7 @@ use super::figure::{Figure, or_dash};
 use super::functions::Function;
 use super::view::{Column, Page, View};
 use crate::table_width;
-use crate::text::{clean, count};
+use crate::text::{count, escape};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -78,11 +78,11 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     let has_others = view.page == Page::Functions && view.asked.functions.len() > view.shown.len();
     let is_seldom = has_others && view.asked.every > Duration::from_secs(1);
     let line = if view.is_typing {
-        format!("/{}_  {}", clean(&view.filter), clean(&view.said))
+        format!("/{}_  {}", escape(&view.filter), escape(&view.said))
     } else if view.said.is_empty() && !view.filter.is_empty() {
-        format!("filter: {}", clean(&view.filter))
+        format!("filter: {}", escape(&view.filter))
     } else {
-        clean(&view.said).into_owned()
+        escape(&view.said).into_owned()
     };
     // Beside any other words: such rows may be in the wrong place.
     let age = is_seldom.then(|| {
@@ -106,8 +106,8 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
 fn heading(view: &View) -> Vec<Line<'static>> {
     let asked = &view.asked;
     let program = &asked.program;
-    let runtime = clean(&program.runtime);
-    let mut parts = vec![format!("{} ({}), runtime {runtime}", clean(&program.name), program.pid)];
+    let runtime = escape(&program.runtime);
+    let mut parts = vec![format!("{} ({}), runtime {runtime}", escape(&program.name), program.pid)];
     if program.threads != 0 {
         parts.push(count(program.threads.into(), "thread"));
     }
@@ -295,5 +295,5 @@ fn right(text: &str, width: usize) -> String {
 
 /// Cleans a name, and cuts its beginning to a width.
 fn ending(name: &str, width: usize) -> String {
-    table_width::ending(&clean(name), width).into_owned()
+    table_width::ending(&escape(name), width).into_owned()
 }

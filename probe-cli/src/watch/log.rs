@@ -8,7 +8,7 @@ use probe_lang::rules::{Figure, Totals, Unit, reasons};
 use serde::Serialize;
 
 use crate::output::Failure;
-use crate::text::{clean, json};
+use crate::text::{escape, escape_json};
 
 /// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
@@ -151,11 +151,11 @@ impl Log {
     fn write(&self, line: &Line<'_>, text: &str) -> Result<(), Failure> {
         let written = if self.is_json {
             let document = serde_json::to_string(line).map_err(Failure::input)?;
-            format!("{}\n", json(&document))
+            format!("{}\n", escape_json(&document))
         } else {
             let rule = line.rule.map(|rule| format!("rule {rule} ")).unwrap_or_default();
             let event = format!("{:?}", line.event).to_lowercase();
-            format!("{:>10.3}  {rule}{event}: {}\n", line.seconds, clean(text))
+            format!("{:>10.3}  {rule}{event}: {}\n", line.seconds, escape(text))
         };
         let mut out = io::stdout().lock();
         let result = out.write_all(written.as_bytes()).and_then(|()| out.flush());

@@ -32,7 +32,7 @@ use std::time::Duration;
 use probe_lang::rules::Engine;
 
 use crate::live::{Program, Stop};
-use crate::output::{Failure, Shown};
+use crate::output::{Failure, Output};
 use log::Log;
 use rule_driver::Watching;
 
@@ -50,11 +50,11 @@ pub struct Options {
 ///
 /// # Errors
 /// If the program finds a text malformed, or nobody reads the log any further.
-pub fn watch(program: Program, engine: Engine, options: &Options, stop: &Stop) -> Result<Shown, Failure> {
+pub fn watch(program: Program, engine: Engine, options: &Options, stop: &Stop) -> Result<Output, Failure> {
     let mut watching = Watching::new(program, engine, Log::stdout(options.is_json), stop.clone());
     watching.start()?;
     watching.run(options.every, options.time)?;
     let process = watching.finish()?;
     let notes = if stop.is_set() { None } else { process.finish() };
-    Ok(Shown { notes: notes.into_iter().collect(), ..Shown::text(String::new()) })
+    Ok(Output { notes: notes.into_iter().collect(), ..Output::text(String::new()) })
 }
