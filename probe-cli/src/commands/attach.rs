@@ -4,7 +4,7 @@ use probe_protocol::ClientError;
 
 use crate::args::{AttachTo, Detach};
 use crate::json::Made;
-use crate::live::{Program, bring, connect, failure};
+use crate::live::{Program, connect, failure, inject};
 use crate::output::{Failure, Output};
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
@@ -14,7 +14,7 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
             client.keep_agent().map_err(|error| failure(&error))?;
             format!("an agent serves {} already", client.path().display())
         }
-        Err(ClientError::NoAgent { .. }) => bring(pid, args.agent.as_deref(), args.plugins, true)?,
+        Err(ClientError::NoAgent { .. }) => inject(pid, args.agent.as_deref(), args.plugins, true)?,
         Err(error) => return Err(failure(&error)),
     };
     if is_json {
@@ -25,12 +25,12 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
 
 pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
     let program = match (args.which.pid, &args.which.name) {
-        (Some(pid), _) => Program::by_id(pid),
-        (_, Some(name)) => Program::by_name(name),
+        (Some(pid), _) => Program::connect(pid),
+        (_, Some(name)) => Program::connect_by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
     }?;
     let pid = program.process.pid;
-    let notes = program.leave()?;
+    let notes = program.end_agent()?;
     let said = "the agent is gone, and all its sites are latent";
     let text = if is_json {
         Made::to_process("detach", pid, said).document()?

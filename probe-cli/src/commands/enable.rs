@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::measure::{AnswerProgress, connect_running, map_pipe_error, notes};
 use crate::args::{Disable, Enable};
 use crate::json::{SCHEMA, document};
-use crate::live::{Screen, Stop, Watched, failure, watch};
+use crate::live::{Screen, Stop, WatchEnd, failure, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -70,13 +70,15 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let mut last = Vec::new();
     if !args.keep {
         match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
-            Watched::Stopped => {
+            WatchEnd::Stopped => {
                 let _progress = AnswerProgress::of(&program).wait();
                 program.client.pause(attached.id).map_err(|error| failure(&error))?;
                 let formats = attached.consumers.iter().map(|it| &it.formats[..]);
                 last = reports(&mut program.client, attached.id, formats, is_json)?;
             }
-            Watched::Ended => notes.push(format!("{}, and there are no reports", program.end())),
+            WatchEnd::Disconnected => {
+                notes.push(format!("{}, and there are no reports", program.end_reason()));
+            }
         }
     }
     if !is_json {

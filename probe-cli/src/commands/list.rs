@@ -103,7 +103,7 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
     if list.bpftrace {
         return Err(Failure::Usage(format!("--bpftrace reads a file: give /proc/{pid}/exe")));
     }
-    let mut program = Program::by_id(pid)?;
+    let mut program = Program::connect(pid)?;
     let executable = program.client.hello().executable.clone();
     let mut probes = program.client.list(selector.unwrap_or_default()).map_err(|error| failure(&error))?;
     let status = program.client.status().map_err(|error| failure(&error))?;

@@ -7,7 +7,7 @@ use probe_protocol::{Attach, Attached, Client, ClientError, Probe};
 use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Pace, Program, Screen, Stop, Watched, failure, watch_at};
+use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, failure, watch_at};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 
@@ -19,18 +19,18 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let mut program = connect_or_start(&args.target, &stop)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| match error {
-        ClientError::Ended => unreported(&program.end()),
+        ClientError::Ended => unreported(&program.end_reason()),
         error => failure(&error),
     })?;
     let mut screen = Screen::stdout(is_json);
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
-    let every = shows.or_else(|| program.is_own().then_some(CHILD_REPORT_INTERVAL));
+    let every = shows.or_else(|| program.is_child().then_some(CHILD_REPORT_INTERVAL));
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
     let asked = AnswerProgress::of(&program);
     let mut latest = None;
-    let pace = Pace::of(every, screen.is_terminal());
-    let watched = watch_at(&mut program.client, &stop, args.time, pace, |client, _| {
+    let schedule = Schedule::of(every, screen.is_terminal());
+    let watched = watch_at(&mut program.client, &stop, args.time, schedule, |client, _| {
         let progress = asked.wait();
         let report = report(client, attached.id, 0, format)?;
         drop(progress);
@@ -42,13 +42,13 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
         Ok(())
     })?;
     let last = match watched {
-        Watched::Stopped => {
+        WatchEnd::Stopped => {
             let _progress = asked.wait();
             pause_and_report(&mut program.client, attached.id, format)?
         }
-        Watched::Ended => None,
+        WatchEnd::Disconnected => None,
     };
-    let end = last.is_none().then(|| program.end());
+    let end = last.is_none().then(|| program.end_reason());
     let Some(report) = last.or(latest) else {
         return Err(unreported(&end.unwrap_or_default()));
     };
@@ -117,7 +117,7 @@ fn unreported(end: &str) -> Failure {
 pub(super) fn connect_or_start(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.which.pid, &target.which.name) {
         (Some(pid), _) => connect(pid, target.no_inject),
-        (_, Some(name)) => Program::by_name(name),
+        (_, Some(name)) => Program::connect_by_name(name),
         _ => Program::start(&target.which.command, stop),
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn connect_or_start(target: &Target, stop: &Stop) -> Result<Program, 
 /// The same; a program that is started here has no terminal.
 pub(super) fn start_detached(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.which.pid, &target.which.name) {
-        (None, None) => Program::start_silently(&target.which.command, stop),
+        (None, None) => Program::start_detached(&target.which.command, stop),
         _ => connect_or_start(target, stop),
     }
 }
@@ -134,14 +134,14 @@ pub(super) fn start_detached(target: &Target, stop: &Stop) -> Result<Program, Fa
 pub(super) fn connect_running(running: &Running) -> Result<Program, Failure> {
     match (running.which.pid, &running.which.name) {
         (Some(pid), _) => connect(pid, running.no_inject),
-        (_, Some(name)) => Program::by_name(name),
+        (_, Some(name)) => Program::connect_by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
     }
 }
 
 /// Connects to a process, to which an agent may be brought for that.
 fn connect(pid: u32, no_inject: bool) -> Result<Program, Failure> {
-    if no_inject { Program::by_id(pid) } else { Program::reached(pid) }
+    if no_inject { Program::connect(pid) } else { Program::connect_or_inject(pid) }
 }
 
 /// Returns the agent's notes on an attachment.
@@ -171,7 +171,7 @@ pub(super) struct AnswerProgress(Option<u32>);
 impl AnswerProgress {
     /// Takes that of a program.
     pub(super) fn of(program: &Program) -> Self {
-        Self((!program.is_own()).then_some(program.process.pid))
+        Self((!program.is_child()).then_some(program.process.pid))
     }
 
     /// Begins to show that an answer is waited for.

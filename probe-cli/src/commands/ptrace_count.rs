@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::measure::map_pipe_error;
 use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
-use crate::live::{LOOK, Pace, Screen, Stop};
+use crate::live::{POLL_INTERVAL, Schedule, Screen, Stop};
 use crate::output::{Failure, Output};
 use crate::probe_tables::Probe;
 use crate::progress::Progress;
@@ -78,13 +78,13 @@ fn watch(
 ) -> Result<(), Failure> {
     let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let begun = Instant::now();
-    let mut pace = Pace::of(every, screen.is_terminal());
+    let mut schedule = Schedule::of(every, screen.is_terminal());
     while !stop.is_set() && args.time.is_none_or(|time| begun.elapsed() < time) {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
         let Ok(counters) = counting.read() else { break };
-        if pace.is_due(begun.elapsed()) {
+        if schedule.is_due(begun.elapsed()) {
             map_pipe_error(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
-            pace.shown(begun.elapsed());
+            schedule.mark_shown(begun.elapsed());
         }
         *last = Some(counters);
     }

@@ -14,7 +14,7 @@ use super::convert::convert;
 use super::measure::{connect_or_start, connect_running, notes, report};
 use crate::args::{Record, Snapshot};
 use crate::json::Made;
-use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
+use crate::live::{Stop, WatchEnd, failure, flight_recorders, only_flight_recorder, snapshot_format, watch};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 use crate::staged::Staged;
@@ -74,14 +74,14 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     // A program that was started here may write to the same terminal.
-    let progress = (!program.is_own()).then(|| RecordingProgress::begin(&args.out, args.time));
+    let progress = (!program.is_child()).then(|| RecordingProgress::begin(&args.out, args.time));
     let client = &mut program.client;
     let (mut text, mut exit) = (String::new(), Exit::Done);
     let watched = watch(client, &stop, args.time, Some(PROGRESS_INTERVAL), |_, elapsed| {
         progress.iter().for_each(|it| it.advance(elapsed));
         Ok(())
     })?;
-    if watched == Watched::Stopped {
+    if watched == WatchEnd::Stopped {
         match client.pause(attached.id) {
             Ok(_) => {
                 text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
@@ -99,7 +99,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     // By the name that the user has chosen.
     text = text.replace(&recorded_name, &name);
     if text.is_empty() {
-        notes.push(format!("{}; {out} has the events until about then", program.end()));
+        notes.push(format!("{}; {out} has the events until about then", program.end_reason()));
     }
     if Trace::open(&[&recorded]).is_ok_and(|trace| trace.is_cut()) {
         exit = Exit::Input;
@@ -133,15 +133,17 @@ fn spec(args: &Record) -> String {
 
 pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure> {
     let name = file_name(&args.out)?;
-    let format = ending(&name)?;
+    let format = snapshot_format(&name)?;
     let mut program = connect_running(&args.running)?;
     let client = &mut program.client;
     let _progress = Progress::start(&format!("writing {}", args.out.display()), 0);
     let status = client.status().map_err(|error| failure(&error))?;
     let (attachment, consumer) = match args.attachment {
         // Without a recorder there, the program says so.
-        Some(id) => recorders(&status.attachments).find(|it| it.0.id == id).map_or((id, 0), |it| (id, it.1)),
-        None => recorder(&status.attachments)?,
+        Some(id) => {
+            flight_recorders(&status.attachments).find(|it| it.0.id == id).map_or((id, 0), |it| (id, it.1))
+        }
+        None => only_flight_recorder(&status.attachments)?,
     };
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
     let mut program = start_detached(&args.target, &stop)?;
     // The thread that asks may wait for an answer until this process ends.
-    let _started = program.release();
+    let _started = program.take_child();
     stop.before_exit(FullScreen::give_back);
     let asking = Asking::start(program, args.selector.clone());
     let screen =

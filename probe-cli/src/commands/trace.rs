@@ -21,7 +21,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use super::hit_lines::Lines;
 use super::measure::{connect_or_start, map_pipe_error, notes};
 use crate::args::Trace;
-use crate::live::{Stop, Watched, failure, watch};
+use crate::live::{Stop, WatchEnd, failure, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     let watched = watch(&mut program.client, &stop, args.time, Some(FLUSH_INTERVAL), |client, _| {
         shown.read_new(client, attached.id, &stop)
     })?;
-    let has_ended = watched == Watched::Ended || {
+    let has_ended = watched == WatchEnd::Disconnected || {
         let client = &mut program.client;
         match client.pause(attached.id).and_then(|_| client.detach(attached.id)) {
             Ok(missing) => {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
             Err(error) => return Err(failure(&error)),
         }
     };
-    notes.extend(has_ended.then(|| format!("{}; hits shortly before may be missing", program.end())));
+    notes.extend(has_ended.then(|| format!("{}; hits shortly before may be missing", program.end_reason())));
     notes.extend(shown.finish()?);
     if !stop.is_set() {
         notes.extend(program.finish());

@@ -1,7 +1,8 @@
 //! A program that was started here: its only owner decides on its end.
 //!
 //! Life cycle: started ▸ the process that serves the socket is known, which is a descendant if a
-//! script was started ▸ waited for, or ended with the owner, or by a second signal ([`Ending`]).
+//! script was started ▸ waited for, or ended with the owner, or by a second signal
+//! ([`KillHandle`]).
 //!
 //! Processes are held by descriptors: none that has got the same id later is ended. Kernels before
 //! 5.3 have no such descriptors; there, only the started process is ended, and only by its owner.
@@ -14,30 +15,30 @@ use std::{fs, io, iter, process};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The program.
-pub struct Started {
+pub struct ChildProgram {
     child: Child,
-    ending: Ending,
+    kill: KillHandle,
 }
 
 /// The variable by which the program's processes are known, wherever they are: it has the id of
 /// this process.
-const MARK: &str = "PROBECTL_PID";
+const MARK_VARIABLE: &str = "PROBECTL_PID";
 
 /// Ends the program's processes, from any thread.
 #[derive(Clone, Default)]
-pub struct Ending(Arc<Mutex<Vec<OwnedFd>>>);
+pub struct KillHandle(Arc<Mutex<Vec<OwnedFd>>>);
 
-impl Started {
+impl ChildProgram {
     /// Starts a program.
     ///
     /// # Errors
     /// The system's.
     pub fn new(command: &mut Command) -> io::Result<Self> {
-        let child = command.env(MARK, process::id().to_string()).spawn()?;
-        let ending = Ending::default();
+        let child = command.env(MARK_VARIABLE, process::id().to_string()).spawn()?;
+        let kill = KillHandle::default();
         // Nobody has waited for it, so that the id is its own.
-        ending.add(child.id());
-        Ok(Self { child, ending })
+        kill.add(child.id());
+        Ok(Self { child, kill })
     }
 
     /// Returns the id of the started process.
@@ -46,30 +47,30 @@ impl Started {
     }
 
     /// Returns the means to end the program from elsewhere.
-    pub fn ending(&self) -> Ending {
-        self.ending.clone()
+    pub fn kill_handle(&self) -> KillHandle {
+        self.kill.clone()
     }
 
     /// Takes a process as one of the program's, if it is a descendant of the started one.
-    pub fn take(&self, pid: u32) {
-        self.ending.add_if(pid, |pid| self.is_below(pid));
+    pub fn adopt(&self, pid: u32) {
+        self.kill.add_if(pid, |pid| self.is_descendant(pid));
     }
 
     /// Returns whether a process is a descendant of the started one.
-    pub fn is_below(&self, pid: u32) -> bool {
+    pub fn is_descendant(&self, pid: u32) -> bool {
         iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| pid == self.id())
     }
 
     /// Returns the processes that the program has left running: those with its environment which
     /// are not below it. One that has overwritten its environment is not known; one that has ended
     /// has none.
-    pub fn left(&self) -> Vec<u32> {
-        let mark = format!("{MARK}={}", process::id());
+    pub fn orphans(&self) -> Vec<u32> {
+        let mark = format!("{MARK_VARIABLE}={}", process::id());
         let is_left = |pid: u32| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|it| it == mark.as_bytes())
                 && pid != self.id()
-                && !self.is_below(pid)
+                && !self.is_descendant(pid)
         };
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut left: Vec<_> = all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
@@ -86,21 +87,21 @@ impl Started {
     /// Waits for the end of the started process. A process that it has started in turn may go on.
     pub fn wait(mut self) -> Option<ExitStatus> {
         let status = self.child.wait().ok();
-        self.ending.processes().clear();
+        self.kill.processes().clear();
         status
     }
 }
 
-impl Drop for Started {
+impl Drop for ChildProgram {
     fn drop(&mut self) {
-        self.ending.end();
+        self.kill.kill();
         // For a kernel without descriptors. It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Ending {
+impl KillHandle {
     fn add(&self, pid: u32) {
         self.add_if(pid, |_| true);
     }
@@ -113,7 +114,7 @@ impl Ending {
     }
 
     /// Ends them at once. Those that have ended already are left alone.
-    pub fn end(&self) {
+    pub fn kill(&self) {
         // The script first: it would go on with its next line.
         for process in self.processes().iter() {
             let _ = pidfd_send_signal(process, Signal::KILL);

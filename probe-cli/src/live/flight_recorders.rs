@@ -7,7 +7,7 @@ use probe_trace::export::Format;
 use crate::output::Failure;
 
 /// Returns the flight recorders: their attachments, and their places among the consumers there.
-pub fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
+pub fn flight_recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
     attachments.iter().flat_map(|attachment| {
         let places = (0..).zip(&attachment.consumers).filter(|(_, it)| it.has_snapshots);
         places.map(move |(place, _)| (attachment, place))
@@ -18,8 +18,8 @@ pub fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&Attac
 ///
 /// # Errors
 /// If there is none, or several, which are listed.
-pub fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
-    let recorders: Vec<_> = recorders(attachments).collect();
+pub fn only_flight_recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
+    let recorders: Vec<_> = flight_recorders(attachments).collect();
     match recorders[..] {
         [(one, consumer)] => Ok((one.id, consumer)),
         [] => Err(Failure::Input(
@@ -37,7 +37,7 @@ pub fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
 ///
 /// # Errors
 /// If the name has none of these endings.
-pub fn ending(name: &str) -> Result<&'static str, Failure> {
+pub fn snapshot_format(name: &str) -> Result<&'static str, Failure> {
     // The format of traces themselves is no export.
     if name.ends_with(&format!(".{}", Trace::ENDING)) {
         return Ok(Trace::ENDING);

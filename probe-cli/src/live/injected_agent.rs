@@ -6,40 +6,40 @@ use std::time::{Duration, Instant};
 
 use probe_protocol::Client;
 
-use super::program::began;
+use super::program::start_time;
 use crate::progress::Progress;
 
 /// The time for an agent's threads to end.
-const GOING: Duration = Duration::from_secs(5);
+const AGENT_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time for other clients' connections to end.
-const OTHERS: Duration = Duration::from_millis(500);
+const OTHER_CLIENTS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The time between two looks.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The agent. Dropping this ends it, and waits for that, unless another client or a kept attachment
 /// uses it, or somebody has said that it stays. It ends by itself, too, if this is never dropped.
 #[derive(Debug)]
-pub struct Brought {
+pub struct InjectedAgent {
     pid: u32,
-    /// When the process began, by the kernel's clock. Another process may get its id later.
-    began: Option<u64>,
+    /// When the process started, by the kernel's clock. Another process may get its id later.
+    start_time: Option<u64>,
 }
 
-impl Brought {
+impl InjectedAgent {
     /// Takes the agent of a process.
-    pub fn new(pid: u32, began: Option<u64>) -> Self {
-        Self { pid, began }
+    pub fn new(pid: u32, start_time: Option<u64>) -> Self {
+        Self { pid, start_time }
     }
 }
 
-impl Drop for Brought {
+impl Drop for InjectedAgent {
     fn drop(&mut self) {
         let what = format!("waiting for the end of the agent of process {}", self.pid);
         let _progress = Progress::start(&what, 0);
         let begun = Instant::now();
         // The program may have ended, and another client may have taken the agent away.
-        while began(self.pid) == self.began
+        while start_time(self.pid) == self.start_time
             && let Ok(mut client) = Client::connect(self.pid)
         {
             let is_kept = client.status().map_or(true, |it| it.attachments.iter().any(|it| it.is_kept));
@@ -50,20 +50,20 @@ impl Drop for Brought {
                 break;
             }
             // The connection before this one may be about to end.
-            if begun.elapsed() > OTHERS {
+            if begun.elapsed() > OTHER_CLIENTS_TIMEOUT {
                 return;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
-        if began(self.pid) == self.began {
+        if start_time(self.pid) == self.start_time {
             // If they get no time, they end later.
-            gone(self.pid);
+            wait_agent_exit(self.pid);
         }
     }
 }
 
 /// Waits until the threads of an agent have ended. Returns whether they have.
-pub fn gone(pid: u32) -> bool {
+pub fn wait_agent_exit(pid: u32) -> bool {
     let begun = Instant::now();
     let is_there = || {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -71,10 +71,10 @@ pub fn gone(pid: u32) -> bool {
         names.any(|name| ["probe-agent", "probe-client"].contains(&name.trim_end()))
     };
     while is_there() {
-        if begun.elapsed() > GOING {
+        if begun.elapsed() > AGENT_EXIT_TIMEOUT {
             return false;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     true
 }

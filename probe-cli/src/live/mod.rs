@@ -11,8 +11,8 @@ mod schedule;
 mod screen;
 mod stop;
 
-pub use flight_recorders::{ending, recorder, recorders};
-pub use program::{Process, Program, bring, connect, failure};
-pub use schedule::Pace;
+pub use flight_recorders::{flight_recorders, only_flight_recorder, snapshot_format};
+pub use program::{Process, Program, connect, failure, inject};
+pub use schedule::Schedule;
 pub use screen::Screen;
-pub use stop::{LOOK, Stop, Watched, watch, watch_at};
+pub use stop::{POLL_INTERVAL, Stop, WatchEnd, watch, watch_at};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
-use super::child::Started;
-use super::injected_agent::{Brought, gone};
+use super::child::ChildProgram;
+use super::injected_agent::{InjectedAgent, wait_agent_exit};
 use super::stop::Stop;
 use crate::inject::serve;
 use crate::output::{Failure, print_note};
@@ -18,9 +18,9 @@ use crate::progress::Progress;
 use crate::text::escape;
 
 /// The time for a program that is started here to serve its socket.
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time between the end of a program's sockets and that of its process.
-const GOING: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to a program, and its process.
 pub struct Program {
@@ -36,9 +36,9 @@ pub struct Process {
     pub pid: u32,
     /// When it began, by the kernel's clock. Another process may get its id later.
     begun: Option<u64>,
-    started: Option<Started>,
+    child: Option<ChildProgram>,
     /// The agent that was brought to it, which goes after the connection.
-    brought: Option<Brought>,
+    injected: Option<InjectedAgent>,
 }
 
 impl Program {
@@ -46,10 +46,10 @@ impl Program {
     ///
     /// # Errors
     /// If it can't be asked.
-    pub fn by_id(pid: u32) -> Result<Self, Failure> {
+    pub fn connect(pid: u32) -> Result<Self, Failure> {
         let begun = seen(pid).map(|it| it.begun);
         let client = connect(pid).map_err(|error| failure(&error))?;
-        Ok(Self { client, process: Process { pid, begun, started: None, brought: None } })
+        Ok(Self { client, process: Process { pid, begun, child: None, injected: None } })
     }
 
     /// Connects to a process. If it has no agent, one is brought to it, which goes with this value
@@ -57,23 +57,23 @@ impl Program {
     ///
     /// # Errors
     /// If it can't be asked.
-    pub fn reached(pid: u32) -> Result<Self, Failure> {
+    pub fn connect_or_inject(pid: u32) -> Result<Self, Failure> {
         let begun = seen(pid).map(|it| it.begun);
         let no_agent = match connect(pid) {
             Err(error @ ClientError::NoAgent { .. }) => error,
             Err(error) => return Err(failure(&error)),
             Ok(client) => {
-                return Ok(Self { client, process: Process { pid, begun, started: None, brought: None } });
+                return Ok(Self { client, process: Process { pid, begun, child: None, injected: None } });
             }
         };
-        let how = bring(pid, None, false, false).map_err(|why| match why {
+        let how = inject(pid, None, false, false).map_err(|why| match why {
             Failure::Input(why) => Failure::Input(format!("{why}\n{no_agent}")),
             other => other,
         })?;
         print_note(&format!("process {pid} had no agent: {how}"));
-        let brought = Brought::new(pid, begun);
-        let mut program = Self::by_id(pid)?;
-        program.process.brought = Some(brought);
+        let injected = InjectedAgent::new(pid, begun);
+        let mut program = Self::connect(pid)?;
+        program.process.injected = Some(injected);
         Ok(program)
     }
 
@@ -81,12 +81,12 @@ impl Program {
     ///
     /// # Errors
     /// If it can't be ended.
-    pub fn leave(self) -> Result<Vec<String>, Failure> {
+    pub fn end_agent(self) -> Result<Vec<String>, Failure> {
         let Self { client, process } = self;
         let what = format!("waiting for the end of the agent of process {}", process.pid);
         let _progress = Progress::start(&what, 0);
         let notes = client.shut_down(false).map_err(|error| failure(&error))?;
-        if !gone(process.pid) {
+        if !wait_agent_exit(process.pid) {
             let pid = process.pid;
             return Err(Failure::Input(format!(
                 "process {pid}: all sites are latent, and the agent's threads get no time to end; it ends \
@@ -100,14 +100,14 @@ impl Program {
     ///
     /// # Errors
     /// If there is none, or several, which are listed.
-    pub fn by_name(name: &str) -> Result<Self, Failure> {
+    pub fn connect_by_name(name: &str) -> Result<Self, Failure> {
         let all = sockets();
-        let named: Vec<&AgentSocket> = all.iter().filter(|socket| is_called(socket.pid, name)).collect();
+        let named: Vec<&AgentSocket> = all.iter().filter(|socket| has_name(socket.pid, name)).collect();
         let name = escape(name);
         match named[..] {
-            [one] => Self::by_id(one.pid),
+            [one] => Self::connect(one.pid),
             [] => {
-                let others: Vec<_> = all.iter().take(5).map(|socket| line(socket.pid)).collect();
+                let others: Vec<_> = all.iter().take(5).map(|socket| command_line(socket.pid)).collect();
                 let others = if others.is_empty() {
                     String::new()
                 } else {
@@ -119,7 +119,7 @@ impl Program {
                 )))
             }
             _ => {
-                let lines: Vec<_> = named.iter().map(|socket| line(socket.pid)).collect();
+                let lines: Vec<_> = named.iter().map(|socket| command_line(socket.pid)).collect();
                 Err(Failure::Usage(format!(
                     "{} processes are called `{name}`; choose one by `-p PID`:\n{}",
                     lines.len(),
@@ -143,7 +143,7 @@ impl Program {
     ///
     /// # Errors
     /// As those of [`start`](Self::start).
-    pub fn start_silently(command: &[String], stop: &Stop) -> Result<Self, Failure> {
+    pub fn start_detached(command: &[String], stop: &Stop) -> Result<Self, Failure> {
         Self::started(command, stop, |command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         })
@@ -156,24 +156,24 @@ impl Program {
         let mut command = Command::new(program);
         set(command.args(arguments).env("PROBE_AGENT", "1"));
         let without = preload(program, &mut command);
-        let mut started = Started::new(&mut command)
+        let mut started = ChildProgram::new(&mut command)
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
-        let ending = started.ending();
-        stop.before_exit(move || ending.end());
+        let kill = started.kill_handle();
+        stop.before_exit(move || kill.kill());
         let _progress = Progress::start(&format!("waiting for the agent of {program}"), 0);
         let begin = Instant::now();
         loop {
-            let pid = asked(&started);
+            let pid = process_to_ask(&started);
             match Client::connect(pid) {
                 Ok(client) => {
                     if pid != started.id() {
-                        started.take(pid);
+                        started.adopt(pid);
                     }
                     let process = Process {
                         pid,
                         begun: seen(pid).map(|it| it.begun),
-                        started: Some(started),
-                        brought: None,
+                        child: Some(started),
+                        injected: None,
                     };
                     return Ok(Self { client, process });
                 }
@@ -182,12 +182,12 @@ impl Program {
                 Err(error) => return Err(failure(&error)),
             }
             if let Some(status) = started.ended() {
-                let why = left(&started).unwrap_or_else(|| format!("; {without}"));
+                let why = orphans_note(&started).unwrap_or_else(|| format!("; {without}"));
                 return Err(Failure::Input(format!(
                     "{program} has ended ({status}) before it could be asked{why}"
                 )));
             }
-            if begin.elapsed() > START {
+            if begin.elapsed() > START_TIMEOUT {
                 return Err(Failure::Input(format!(
                     "{program} serves no socket, so it was ended; {without}"
                 )));
@@ -205,14 +205,14 @@ impl Program {
     }
 
     /// Gives away the program that was started here, if it was. It ends with its owner.
-    pub fn release(&mut self) -> Option<Started> {
-        self.process.started.take()
+    pub fn take_child(&mut self) -> Option<ChildProgram> {
+        self.process.child.take()
     }
 
     /// Says why the connection has ended: with the program, as a rule.
-    pub fn end(&self) -> String {
-        if self.process.has_ended() {
-            self.process.ended()
+    pub fn end_reason(&self) -> String {
+        if self.process.wait_exit() {
+            self.process.exit_message()
         } else {
             "the program goes on, but has ended the connection".to_owned()
         }
@@ -221,29 +221,29 @@ impl Program {
     /// Says why the program gives no answer.
     pub fn failure(&self, error: &ClientError) -> Failure {
         match error {
-            ClientError::Ended => Failure::Input(self.end()),
+            ClientError::Ended => Failure::Input(self.end_reason()),
             error => failure(error),
         }
     }
 
     /// Returns whether the program was started here.
-    pub fn is_own(&self) -> bool {
-        self.process.started.is_some()
+    pub fn is_child(&self) -> bool {
+        self.process.child.is_some()
     }
 }
 
 impl Process {
     /// Waits for its end if it was started here. Returns a note if that was a failure.
     pub fn finish(mut self) -> Option<String> {
-        let status = self.started.take()?.wait()?;
+        let status = self.child.take()?.wait()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
     }
 
     /// Returns whether it has ended, after its sockets have. It closes them before it is gone.
-    pub fn has_ended(&self) -> bool {
+    pub fn wait_exit(&self) -> bool {
         let begin = Instant::now();
         while self.is_running() {
-            if begin.elapsed() > GOING {
+            if begin.elapsed() > EXIT_TIMEOUT {
                 return false;
             }
             thread::sleep(Duration::from_millis(2));
@@ -252,8 +252,8 @@ impl Process {
     }
 
     /// Says that it has ended, and which processes it has left running.
-    pub fn ended(&self) -> String {
-        let left = self.started.as_ref().and_then(left).unwrap_or_default();
+    pub fn exit_message(&self) -> String {
+        let left = self.child.as_ref().and_then(orphans_note).unwrap_or_default();
         format!("the program has ended{left}")
     }
 
@@ -287,7 +287,7 @@ pub fn connect(pid: u32) -> Result<Client, ClientError> {
 ///
 /// # Errors
 /// If it can't get one, and the reason.
-pub fn bring(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<String, Failure> {
+pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<String, Failure> {
     let _progress = Progress::start(&format!("bringing an agent to process {pid}"), 0);
     Ok(serve(pid, given, plugins, stays)?.note)
 }
@@ -311,17 +311,17 @@ fn preload(program: &str, command: &mut Command) -> String {
 }
 
 /// Returns the process to ask: the started one, or a descendant of it that has an agent.
-fn asked(started: &Started) -> u32 {
+fn process_to_ask(started: &ChildProgram) -> u32 {
     let all: Vec<_> = sockets().into_iter().map(|it| it.pid).collect();
     if all.contains(&started.id()) {
         return started.id();
     }
-    all.into_iter().find(|pid| started.is_below(*pid)).unwrap_or_else(|| started.id())
+    all.into_iter().find(|pid| started.is_descendant(*pid)).unwrap_or_else(|| started.id())
 }
 
 /// Says which processes a program that has ended has left running, if there are any.
-fn left(started: &Started) -> Option<String> {
-    match &started.left()[..] {
+fn orphans_note(started: &ChildProgram) -> Option<String> {
+    match &started.orphans()[..] {
         [] => None,
         [one] => Some(format!(" (it left process {one} running; `-p {one}` asks it)")),
         several => {
@@ -332,7 +332,7 @@ fn left(started: &Started) -> Option<String> {
 }
 
 /// Returns whether a process has this name: that of its file, or the one that the kernel shows.
-fn is_called(pid: u32, name: &str) -> bool {
+fn has_name(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_it = file.file_name().is_some_and(|it| it == name) || shown.strip_suffix('\n') == Some(name);
@@ -352,7 +352,7 @@ struct Seen {
 }
 
 /// Returns when a process began, by the kernel's clock. `None` if there is none.
-pub(super) fn began(pid: u32) -> Option<u64> {
+pub(super) fn start_time(pid: u32) -> Option<u64> {
     seen(pid).map(|it| it.begun)
 }
 
@@ -373,7 +373,7 @@ fn seen_at(folder: &Path) -> Option<Seen> {
 }
 
 /// Returns a process's id and its command line.
-fn line(pid: u32) -> String {
+fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let text: String = words.collect::<Vec<_>>().join(" ").trim_end().chars().take(100).collect();
@@ -427,7 +427,7 @@ mod tests {
     fn a_process_with_the_id_of_another_one_is_not_it() {
         let pid = std::process::id();
         let own = seen(pid).unwrap();
-        let is_running = |begun| Process { pid, begun, started: None, brought: None }.is_running();
+        let is_running = |begun| Process { pid, begun, child: None, injected: None }.is_running();
         assert_eq!([Some(own.begun), None].map(is_running), [true, true]);
         assert!(own.is_running && !is_running(Some(own.begun + 1)));
         // A child that nobody has waited for.

@@ -14,13 +14,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{exit, pipe};
 
 use super::program::failure;
-use super::schedule::Pace;
+use super::schedule::Schedule;
 use crate::output::Failure;
 
 /// The exit code after a second signal.
-const TWICE: c_int = 130;
+const EXIT_AFTER_SECOND_SIGNAL: c_int = 130;
 /// The time between two looks at signals.
-pub const LOOK: Duration = Duration::from_millis(20);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C, `SIGTERM` or `SIGHUP`.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl State {
                 Ok(()) if at == 0 => self.is_set.store(true, Ordering::Relaxed),
                 Ok(()) => {
                     self.last().drain(..).for_each(|last| last());
-                    exit(TWICE);
+                    exit(EXIT_AFTER_SECOND_SIGNAL);
                 }
                 // No signal was registered.
                 Err(_) => return,
@@ -96,11 +96,11 @@ fn is_ignored(status: &str, signal: c_int) -> bool {
 
 /// Why watching ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum WatchEnd {
     /// The time is over, or somebody stopped it here.
     Stopped,
     /// The connection has ended: see [`Program::end`](super::Program::end).
-    Ended,
+    Disconnected,
 }
 
 /// Calls `show` at each interval, until the time is over, the signal comes, or the program ends.
@@ -113,8 +113,8 @@ pub fn watch(
     time: Option<Duration>,
     every: Option<Duration>,
     show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
-) -> Result<Watched, Failure> {
-    watch_at(client, stop, time, Pace::steady(every), show)
+) -> Result<WatchEnd, Failure> {
+    watch_at(client, stop, time, Schedule::steady(every), show)
 }
 
 /// The same, with other times for `show`.
@@ -125,24 +125,24 @@ pub fn watch_at(
     client: &mut Client,
     stop: &Stop,
     time: Option<Duration>,
-    mut pace: Pace,
+    mut schedule: Schedule,
     mut show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
-) -> Result<Watched, Failure> {
+) -> Result<WatchEnd, Failure> {
     let begin = Instant::now();
     loop {
         let elapsed = begin.elapsed();
         if stop.is_set() || time.is_some_and(|time| elapsed >= time) {
-            return Ok(Watched::Stopped);
+            return Ok(WatchEnd::Stopped);
         }
-        if pace.is_due(elapsed) {
+        if schedule.is_due(elapsed) {
             show(client, elapsed)?;
-            pace.shown(begin.elapsed());
+            schedule.mark_shown(begin.elapsed());
         }
         let until =
-            [time, pace.next()].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();
-        let wait = until.unwrap_or(LOOK).min(LOOK);
+            [time, schedule.next()].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();
+        let wait = until.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
         if client.wait_for_end(wait).map_err(|error| failure(&error))? {
-            return Ok(Watched::Ended);
+            return Ok(WatchEnd::Disconnected);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Worker {
 
     fn said(&self, error: &ClientError) -> String {
         match error {
-            ClientError::Ended => self.program.end(),
+            ClientError::Ended => self.program.end_reason(),
             other => other.to_string(),
         }
     }

@@ -13,7 +13,7 @@ use super::log::Event;
 use super::recordings::NotBegun;
 use super::rule_driver::Watching;
 use super::shell_commands::Firing;
-use crate::live::{ending, recorder};
+use crate::live::{only_flight_recorder, snapshot_format};
 use crate::output::Failure;
 
 impl Watching {
@@ -123,10 +123,10 @@ impl Watching {
             let Some(status) = self.logged(Some(rule), "snapshot", status)? else { return Ok(()) };
             let is_own = |id: u32| self.recorders.iter().any(|it| it.id == Some(id));
             let others: Vec<_> = status.attachments.into_iter().filter(|it| !is_own(it.id)).collect();
-            recorder(&others).map_err(|error| error.to_string())
+            only_flight_recorder(&others).map_err(|error| error.to_string())
         };
         let output = found.and_then(|found| {
-            let format = ending(&path).map_err(|error| error.to_string())?;
+            let format = snapshot_format(&path).map_err(|error| error.to_string())?;
             let output = Output::create(Path::new(&path));
             Ok((found, format, output.map_err(|error| format!("{path} can't be written: {error}"))?))
         });

@@ -21,7 +21,7 @@ use probe_lang::rules::Backoff;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 
 use super::keep_alive::Upkeep;
-use crate::live::LOOK;
+use crate::live::POLL_INTERVAL;
 use crate::output;
 
 /// The time for an answer.
@@ -188,7 +188,7 @@ fn unlimited(mut client: Client) -> Client {
     client
 }
 
-/// Waits for an answer, and looks at all else after each [`LOOK`].
+/// Waits for an answer, and looks at all else after each [`POLL_INTERVAL`].
 fn await_answer<T: Send>(
     client: &mut Client,
     upkeep: &mut Upkeep,
@@ -205,7 +205,7 @@ fn await_answer<T: Send>(
         thread.spawn_scoped(scope, run).map_err(lost)?;
         let mut left = time;
         let trouble = loop {
-            match answers.recv_timeout(LOOK) {
+            match answers.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => {
                     // It may be the first sign that the program goes on; a lost connection is none.
                     if upkeep.is_stopped() && !matches!(answer, Err(Trouble::Lost(_))) {
@@ -227,7 +227,7 @@ fn await_answer<T: Send>(
                 continue;
             }
             // Looks are counted, since this process may have been stopped, too.
-            left = left.saturating_sub(LOOK);
+            left = left.saturating_sub(POLL_INTERVAL);
             if left.is_zero() {
                 break ClientError::TimedOut.into();
             }

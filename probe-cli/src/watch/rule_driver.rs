@@ -11,7 +11,7 @@ use super::keep_alive::Upkeep;
 use super::log::{Event, Log};
 use super::readings::reading;
 use super::recordings::Recordings;
-use crate::live::{LOOK, Process, Program, Stop};
+use crate::live::{POLL_INTERVAL, Process, Program, Stop};
 use crate::output::Failure;
 
 /// The state of the watch.
@@ -216,9 +216,9 @@ impl Watching {
             }
             let due = self.recordings.next_due().filter(|_| !self.is_stopped());
             let until = [end, Some(next), due].into_iter().flatten().min();
-            let left = until.map_or(LOOK, |at| at.saturating_sub(self.log.elapsed()));
+            let left = until.map_or(POLL_INTERVAL, |at| at.saturating_sub(self.log.elapsed()));
             let was_up = self.link.is_up();
-            if !self.link.wait(left.min(LOOK)) && was_up {
+            if !self.link.wait(left.min(POLL_INTERVAL)) && was_up {
                 self.lost("the program has ended the connection")?;
             }
         }
@@ -347,8 +347,8 @@ impl Watching {
     /// Forgets all that was attached, after the end of the connection. The program detaches it.
     pub(super) fn lost(&mut self, reason: &str) -> Result<(), Failure> {
         let process = &self.link.upkeep.process;
-        let has_ended = process.has_ended();
-        let reason = if has_ended { process.ended() } else { reason.to_owned() };
+        let has_ended = process.wait_exit();
+        let reason = if has_ended { process.exit_message() } else { reason.to_owned() };
         self.log.event(Event::Lost, None, reason)?;
         for (rule, path) in self.recordings.give_up() {
             let event = if has_ended { Event::Left } else { Event::Failed };
