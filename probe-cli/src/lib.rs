@@ -16,6 +16,7 @@ pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;
 pub mod probe_tables;
+pub mod proc_files;
 mod progress;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;

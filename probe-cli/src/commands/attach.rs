@@ -3,19 +3,20 @@
 use probe_protocol::ClientError;
 
 use crate::args::{AttachTo, Detach};
+use crate::inject::inject;
 use crate::json::Made;
-use crate::live::{Program, connect, failure, inject};
+use crate::live::{Program, connect};
 use crate::output::{Failure, Output};
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
     let pid = args.pid;
     let said = match connect(pid) {
         Ok(mut client) => {
-            client.keep_agent().map_err(|error| failure(&error))?;
+            client.keep_agent()?;
             format!("an agent serves {} already", client.path().display())
         }
         Err(ClientError::NoAgent { .. }) => inject(pid, args.agent.as_deref(), args.plugins, true)?,
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(error.into()),
     };
     if is_json {
         return Ok(Output::text(Made::to_process("attach", pid, &said).document()?));

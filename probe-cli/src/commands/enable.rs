@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::measure::{AnswerProgress, connect_running, map_pipe_error, notes};
 use crate::args::{Disable, Enable};
 use crate::json::{SCHEMA, document};
-use crate::live::{Screen, Stop, WatchEnd, failure, watch};
+use crate::live::{Schedule, Screen, Stop, WatchEnd, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let is_selector = Selector::parse(&args.spec).is_ok();
     let spec = if is_selector { format!("{}=count", args.spec) } else { args.spec.clone() };
     let attach = Attach { keep: args.keep, ..Attach::new(spec) };
-    let attached = program.client.attach(&attach).map_err(|error| failure(&error))?;
+    let attached = program.client.attach(&attach)?;
     let mut notes = notes(&attached);
     if !is_json {
         // Somebody may wait for it.
@@ -69,10 +69,10 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     }
     let mut last = Vec::new();
     if !args.keep {
-        match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
+        match watch(&mut program.client, &stop, None, Schedule::new(None, false), |_, _| Ok(()))? {
             WatchEnd::Stopped => {
                 let _progress = AnswerProgress::of(&program).wait();
-                program.client.pause(attached.id).map_err(|error| failure(&error))?;
+                program.client.pause(attached.id)?;
                 let formats = attached.consumers.iter().map(|it| &it.formats[..]);
                 last = reports(&mut program.client, attached.id, formats, is_json)?;
             }
@@ -120,14 +120,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     let mut program = connect_running(&args.running)?;
     let (pid, asked) = (program.process.pid, AnswerProgress::of(&program));
     let client = &mut program.client;
-    let status = client.status().map_err(|error| failure(&error))?;
+    let status = client.status()?;
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
     let ids: Vec<_> = if args.attachments.is_empty() { kept.collect() } else { args.attachments.clone() };
     let (mut rows, mut text) = (Vec::new(), String::new());
     // An error about one of them keeps nothing of those before it from being shown and detached.
-    let read = ids.iter().try_for_each(|id| {
+    let read: Result<(), Failure> = ids.iter().try_for_each(|id| {
         let _progress = asked.wait();
-        client.pause(*id).map_err(|error| failure(&error))?;
+        client.pause(*id)?;
         let known = status.attachments.iter().find(|it| it.id == *id);
         let consumers = known.map_or(&[][..], |it| &it.consumers);
         let reports = reports(client, *id, consumers.iter().map(|it| &it.formats[..]), is_json)?;
@@ -151,7 +151,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     map_pipe_error(Screen::stdout(is_json).finish(&text))?;
     let mut notes = Vec::new();
     for id in &done {
-        notes.extend(client.detach(*id).map_err(|error| failure(&error))?);
+        notes.extend(client.detach(*id)?);
     }
     read?;
     notes.push(format!("{} detached", count(done.len() as u64, "attachment")));
@@ -179,7 +179,7 @@ fn reports<'a>(
             Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => {
                 reports.push(None);
             }
-            Err(error) => return Err(failure(&error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(reports)

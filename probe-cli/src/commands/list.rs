@@ -17,7 +17,7 @@ use crate::args::List;
 use crate::elf::{HookCalls, Image};
 use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
-use crate::live::{Program, failure};
+use crate::live::Program;
 use crate::output::{Exit, Failure, Output};
 use crate::probe_tables::{ObjectProbes, Probe};
 use crate::progress::Progress;
@@ -105,8 +105,8 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
     }
     let mut program = Program::connect(pid)?;
     let executable = program.client.hello().executable.clone();
-    let mut probes = program.client.list(selector.unwrap_or_default()).map_err(|error| failure(&error))?;
-    let status = program.client.status().map_err(|error| failure(&error))?;
+    let mut probes = program.client.list(selector.unwrap_or_default())?;
+    let status = program.client.status()?;
     let mut notes = Vec::new();
     if status.unreadable_records != 0 {
         notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));

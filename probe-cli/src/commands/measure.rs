@@ -7,7 +7,7 @@ use probe_protocol::{Attach, Attached, Client, ClientError, Probe};
 use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, failure, watch_at};
+use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, watch};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 
@@ -20,7 +20,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| match error {
         ClientError::Ended => unreported(&program.end_reason()),
-        error => failure(&error),
+        error => error.into(),
     })?;
     let mut screen = Screen::stdout(is_json);
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
@@ -29,8 +29,8 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let mut notes = notes(&attached);
     let asked = AnswerProgress::of(&program);
     let mut latest = None;
-    let schedule = Schedule::of(every, screen.is_terminal());
-    let watched = watch_at(&mut program.client, &stop, args.time, schedule, |client, _| {
+    let schedule = Schedule::new(every, screen.is_terminal());
+    let watched = watch(&mut program.client, &stop, args.time, schedule, |client, _| {
         let progress = asked.wait();
         let report = report(client, attached.id, 0, format)?;
         drop(progress);
@@ -88,8 +88,10 @@ fn exit_of_empty_report(
     // A selector may have an expression, and the program may have ended.
     let probes = match program.client.list(&args.selector) {
         Ok(probes) => probes,
-        Err(error) if failure(&error).exit() == Exit::NoMatch => return Exit::NoMatch,
-        Err(_) => return Exit::Done,
+        Err(error) => {
+            let is_no_match = matches!(Failure::from(error), Failure::NoMatch(_));
+            return if is_no_match { Exit::NoMatch } else { Exit::Done };
+        }
     };
     let is_point = |it: &Probe| it.kind == Kind::Point.name();
     if probes.is_empty() {
@@ -160,7 +162,7 @@ pub(super) fn report(
         Ok(report) if report.text.ends_with('\n') => Ok(Some(report.text)),
         Ok(report) => Ok(Some(report.text + "\n")),
         Err(ClientError::Ended) => Ok(None),
-        Err(error) => Err(failure(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -185,7 +187,7 @@ fn pause_and_report(client: &mut Client, attachment: u32, format: &str) -> Resul
     match client.pause(attachment) {
         Ok(_) => report(client, attachment, 0, format),
         Err(ClientError::Ended) => Ok(None),
-        Err(error) => Err(failure(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -78,7 +78,7 @@ fn watch(
 ) -> Result<(), Failure> {
     let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let begun = Instant::now();
-    let mut schedule = Schedule::of(every, screen.is_terminal());
+    let mut schedule = Schedule::new(every, screen.is_terminal());
     while !stop.is_set() && args.time.is_none_or(|time| begun.elapsed() < time) {
         thread::sleep(POLL_INTERVAL);
         let Ok(counters) = counting.read() else { break };

@@ -14,7 +14,7 @@ use super::convert::convert;
 use super::measure::{connect_or_start, connect_running, notes, report};
 use crate::args::{Record, Snapshot};
 use crate::json::Made;
-use crate::live::{Stop, WatchEnd, failure, flight_recorders, only_flight_recorder, snapshot_format, watch};
+use crate::live::{Schedule, Stop, WatchEnd, flight_recorders, only_flight_recorder, snapshot_format, watch};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 use crate::staged::Staged;
@@ -70,14 +70,15 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     program.client.set_timeout(FILE_TIMEOUT);
     let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
     let attached = program.client.record(&attach, staged.file());
-    let attached = attached.map_err(|error| program.failure(&error))?;
+    let attached = attached.map_err(|error| program.failure(error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     // A program that was started here may write to the same terminal.
     let progress = (!program.is_child()).then(|| RecordingProgress::begin(&args.out, args.time));
     let client = &mut program.client;
     let (mut text, mut exit) = (String::new(), Exit::Done);
-    let watched = watch(client, &stop, args.time, Some(PROGRESS_INTERVAL), |_, elapsed| {
+    let schedule = Schedule::new(Some(PROGRESS_INTERVAL), false);
+    let watched = watch(client, &stop, args.time, schedule, |_, elapsed| {
         progress.iter().for_each(|it| it.advance(elapsed));
         Ok(())
     })?;
@@ -85,14 +86,14 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         match client.pause(attached.id) {
             Ok(_) => {
                 text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
-                let missing = client.detach(attached.id).map_err(|error| failure(&error))?;
+                let missing = client.detach(attached.id)?;
                 if !missing.is_empty() {
                     exit = Exit::Input;
                 }
                 notes.extend(missing);
             }
             Err(ClientError::Ended) => (),
-            Err(error) => return Err(failure(&error)),
+            Err(error) => return Err(error.into()),
         }
     }
     drop(progress);
@@ -137,7 +138,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure
     let mut program = connect_running(&args.running)?;
     let client = &mut program.client;
     let _progress = Progress::start(&format!("writing {}", args.out.display()), 0);
-    let status = client.status().map_err(|error| failure(&error))?;
+    let status = client.status()?;
     let (attachment, consumer) = match args.attachment {
         // Without a recorder there, the program says so.
         Some(id) => {
@@ -149,8 +150,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
     client.set_timeout(FILE_TIMEOUT);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
-    let notes =
-        client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;
+    let notes = client.snapshot(attachment, consumer, format, staged.file())?;
     staged.finish().map_err(unwritable)?;
     let mut text = String::new();
     if is_json {

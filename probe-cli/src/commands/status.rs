@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::measure::connect_running;
 use crate::args;
 use crate::json::{SCHEMA, document};
-use crate::live::failure;
 use crate::output::{Failure, Output};
 use crate::table_width::draw_for_stdout;
 use crate::text::{count, escape};
@@ -53,7 +52,7 @@ struct Row<'a> {
 pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Output, Failure> {
     let mut program = connect_running(&args.running)?;
     let hello = program.client.hello().clone();
-    let status = program.client.status().map_err(|error| failure(&error))?;
+    let status = program.client.status()?;
     if is_json {
         return Ok(Output::text(as_json(&hello, &status)?));
     }

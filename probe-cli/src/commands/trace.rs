@@ -21,7 +21,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use super::hit_lines::Lines;
 use super::measure::{connect_or_start, map_pipe_error, notes};
 use crate::args::Trace;
-use crate::live::{Stop, WatchEnd, failure, watch};
+use crate::live::{Schedule, Stop, WatchEnd, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -44,10 +44,11 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     program.client.set_timeout(FLUSH_TIMEOUT);
     let spec = format!("{}=trace(limit={TRACE_LIMIT})", args.selector);
     let attach = Attach { output: Some(format!("hits.{}", probe_trace::Trace::ENDING)), ..Attach::new(spec) };
-    let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(&error))?;
+    let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(error))?;
     let mut notes = notes(&attached);
     let mut shown = TraceReader::begin(file, is_json)?;
-    let watched = watch(&mut program.client, &stop, args.time, Some(FLUSH_INTERVAL), |client, _| {
+    let schedule = Schedule::new(Some(FLUSH_INTERVAL), false);
+    let watched = watch(&mut program.client, &stop, args.time, schedule, |client, _| {
         shown.read_new(client, attached.id, &stop)
     })?;
     let has_ended = watched == WatchEnd::Disconnected || {
@@ -58,7 +59,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
                 false
             }
             Err(ClientError::Ended) => true,
-            Err(error) => return Err(failure(&error)),
+            Err(error) => return Err(error.into()),
         }
     };
     notes.extend(has_ended.then(|| format!("{}; hits shortly before may be missing", program.end_reason())));
@@ -119,7 +120,7 @@ impl TraceReader {
         // A report flushes.
         let ended = |error| match error {
             ClientError::Ended => Ok(()),
-            error => Err(failure(&error)),
+            error => Err(error.into()),
         };
         if let Err(error) = client.report(attachment, 0, "txt") {
             return ended(error);
@@ -135,7 +136,7 @@ impl TraceReader {
         let since = Instant::now();
         self.write_lines()?;
         while self.output.waiting() > MAX_BACKLOG / 8 && !stop.is_set() {
-            if client.wait_for_end(Duration::from_millis(10)).map_err(|error| failure(&error))? {
+            if client.wait_for_end(Duration::from_millis(10))? {
                 return Ok(());
             }
         }

@@ -94,8 +94,7 @@ fn perf(counts: impl Fn(PerfEvent) -> Result<(), String>) -> Check {
 
 fn ptrace(machine: &Machine) -> Check {
     const NAME: &str = "ptrace";
-    let tracer = machine.status("TracerPid").filter(|pid| pid != "0");
-    if let Some(pid) = tracer {
+    if let Some(pid) = machine.tracer() {
         let advice = "a debugger's breakpoints at sites are left alone, and its traps come first";
         return Check::limited(NAME, format!("process {pid} debugs this one"), advice);
     }

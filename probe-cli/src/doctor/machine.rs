@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::proc_files::{status_field, status_mask};
+
 /// The system's files, below a root that tests replace.
 pub struct Machine {
     root: PathBuf,
@@ -38,15 +40,14 @@ impl Machine {
         self.path(path).exists()
     }
 
-    /// Returns the number after a name in `/proc/self/status`.
-    pub(super) fn status(&self, name: &str) -> Option<String> {
+    /// Returns the process that debugs this one.
+    pub(super) fn tracer(&self) -> Option<String> {
         let status = self.text("proc/self/status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(line.trim().to_owned())
+        status_field(&status, "TracerPid").filter(|pid| *pid != "0").map(str::to_owned)
     }
 
     pub(super) fn has_capability(&self, number: u32) -> bool {
-        let bits = self.status("CapEff").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
-        bits.unwrap_or_default() >> number & 1 != 0
+        let status = self.text("proc/self/status").unwrap_or_default();
+        status_mask(&status, "CapEff") >> number & 1 != 0
     }
 }

@@ -9,17 +9,29 @@
 //! user and any container can load it.
 
 #[cfg(target_arch = "x86_64")]
+mod inject_agent;
+#[cfg(target_arch = "x86_64")]
 mod loader;
 #[cfg(target_arch = "x86_64")]
 mod objects;
-#[cfg(target_arch = "x86_64")]
-mod serve;
 
 #[cfg(target_arch = "x86_64")]
-pub use objects::{Object, objects};
+pub use inject_agent::inject;
 #[cfg(target_arch = "x86_64")]
-pub use serve::serve;
+pub use objects::{Object, objects};
+
+/// Refuses, since injection is for x86-64.
+///
+/// # Errors
+/// Always.
 #[cfg(not(target_arch = "x86_64"))]
-mod absent;
-#[cfg(not(target_arch = "x86_64"))]
-pub use absent::serve;
+pub fn inject(
+    pid: u32,
+    _given: Option<&std::path::Path>,
+    _plugins: bool,
+    _stays: bool,
+) -> Result<String, crate::output::Failure> {
+    Err(crate::output::Failure::Input(format!(
+        "process {pid} can get an agent on x86-64 Linux only; start it by `probectl run`"
+    )))
+}

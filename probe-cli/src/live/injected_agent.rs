@@ -1,4 +1,4 @@
-//! An agent that was brought to a program for one command, and goes with it.
+//! An agent that was injected into a program for one command, and ends with the command.
 
 use std::fs;
 use std::thread;
@@ -11,23 +11,21 @@ use crate::progress::Progress;
 
 /// The time for an agent's threads to end.
 const AGENT_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The time for other clients' connections to end.
 const OTHER_CLIENTS_TIMEOUT: Duration = Duration::from_millis(500);
-/// The time between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The agent. Dropping this ends it, and waits for that, unless another client or a kept attachment
-/// uses it, or somebody has said that it stays. It ends by itself, too, if this is never dropped.
+/// The agent. Dropping this ends the agent and waits for its end, unless another client or a kept
+/// attachment uses it, or a client has asked it to stay. If this is never dropped, the agent ends
+/// with its last client.
 #[derive(Debug)]
 pub struct InjectedAgent {
     pid: u32,
-    /// When the process started, by the kernel's clock. Another process may get its id later.
     start_time: Option<u64>,
 }
 
 impl InjectedAgent {
-    /// Takes the agent of a process.
+    /// Takes the agent of a process with this start time.
     pub fn new(pid: u32, start_time: Option<u64>) -> Self {
         Self { pid, start_time }
     }
@@ -35,10 +33,9 @@ impl InjectedAgent {
 
 impl Drop for InjectedAgent {
     fn drop(&mut self) {
-        let what = format!("waiting for the end of the agent of process {}", self.pid);
-        let _progress = Progress::start(&what, 0);
+        let _progress = waiting_for_exit(self.pid);
         let begun = Instant::now();
-        // The program may have ended, and another client may have taken the agent away.
+        // The program may have ended, and another client may have ended the agent.
         while start_time(self.pid) == self.start_time
             && let Ok(mut client) = Client::connect(self.pid)
         {
@@ -56,10 +53,15 @@ impl Drop for InjectedAgent {
             thread::sleep(POLL_INTERVAL);
         }
         if start_time(self.pid) == self.start_time {
-            // If they get no time, they end later.
+            // Threads that get no processor in time end later.
             wait_agent_exit(self.pid);
         }
     }
+}
+
+/// Shows that the end of a process's agent is waited for.
+pub fn waiting_for_exit(pid: u32) -> Progress {
+    Progress::start(&format!("waiting for the end of the agent of process {pid}"), 0)
 }
 
 /// Waits until the threads of an agent have ended. Returns whether they have.

@@ -7,12 +7,10 @@ mod child;
 mod flight_recorders;
 mod injected_agent;
 mod program;
-mod schedule;
 mod screen;
 mod stop;
 
 pub use flight_recorders::{flight_recorders, only_flight_recorder, snapshot_format};
-pub use program::{Process, Program, connect, failure, inject};
-pub use schedule::Schedule;
+pub use program::{Process, Program, connect};
 pub use screen::Screen;
-pub use stop::{POLL_INTERVAL, Stop, WatchEnd, watch, watch_at};
+pub use stop::{POLL_INTERVAL, Schedule, Stop, WatchEnd, watch};

@@ -1,4 +1,4 @@
-//! The program that is meant: by its process id, by its name, or started here.
+//! The program that a command is about: chosen by its process id or its name, or started here.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
 use super::child::ChildProgram;
-use super::injected_agent::{InjectedAgent, wait_agent_exit};
+use super::injected_agent::{InjectedAgent, wait_agent_exit, waiting_for_exit};
 use super::stop::Stop;
-use crate::inject::serve;
+use crate::inject::inject;
 use crate::output::{Failure, print_note};
 use crate::preload::{Preload, Starting, library};
+use crate::proc_files::Stat;
 use crate::progress::Progress;
 use crate::text::escape;
 
@@ -34,10 +35,10 @@ pub struct Program {
 pub struct Process {
     /// Its id, as it is known here.
     pub pid: u32,
-    /// When it began, by the kernel's clock. Another process may get its id later.
-    begun: Option<u64>,
+    /// Another process may get its id later.
+    start_time: Option<u64>,
     child: Option<ChildProgram>,
-    /// The agent that was brought to it, which goes after the connection.
+    /// The agent that was injected for this command, which ends after the connection.
     injected: Option<InjectedAgent>,
 }
 
@@ -47,31 +48,27 @@ impl Program {
     /// # Errors
     /// If it can't be asked.
     pub fn connect(pid: u32) -> Result<Self, Failure> {
-        let begun = seen(pid).map(|it| it.begun);
-        let client = connect(pid).map_err(|error| failure(&error))?;
-        Ok(Self { client, process: Process { pid, begun, child: None, injected: None } })
+        let process = Process::new(pid);
+        Ok(Self { client: connect(pid)?, process })
     }
 
-    /// Connects to a process. If it has no agent, one is brought to it, which goes with this value
-    /// unless others use it by then.
+    /// Connects to a process. If it has no agent, one is injected. It ends with this value unless
+    /// others use it by then.
     ///
     /// # Errors
     /// If it can't be asked.
     pub fn connect_or_inject(pid: u32) -> Result<Self, Failure> {
-        let begun = seen(pid).map(|it| it.begun);
+        let process = Process::new(pid);
         let no_agent = match connect(pid) {
             Err(error @ ClientError::NoAgent { .. }) => error,
-            Err(error) => return Err(failure(&error)),
-            Ok(client) => {
-                return Ok(Self { client, process: Process { pid, begun, child: None, injected: None } });
-            }
+            client => return Ok(Self { client: client?, process }),
         };
         let how = inject(pid, None, false, false).map_err(|why| match why {
             Failure::Input(why) => Failure::Input(format!("{why}\n{no_agent}")),
             other => other,
         })?;
         print_note(&format!("process {pid} had no agent: {how}"));
-        let injected = InjectedAgent::new(pid, begun);
+        let injected = InjectedAgent::new(pid, process.start_time);
         let mut program = Self::connect(pid)?;
         program.process.injected = Some(injected);
         Ok(program)
@@ -82,12 +79,10 @@ impl Program {
     /// # Errors
     /// If it can't be ended.
     pub fn end_agent(self) -> Result<Vec<String>, Failure> {
-        let Self { client, process } = self;
-        let what = format!("waiting for the end of the agent of process {}", process.pid);
-        let _progress = Progress::start(&what, 0);
-        let notes = client.shut_down(false).map_err(|error| failure(&error))?;
-        if !wait_agent_exit(process.pid) {
-            let pid = process.pid;
+        let pid = self.process.pid;
+        let _progress = waiting_for_exit(pid);
+        let notes = self.client.shut_down(false)?;
+        if !wait_agent_exit(pid) {
             return Err(Failure::Input(format!(
                 "process {pid}: all sites are latent, and the agent's threads get no time to end; it ends \
                  later"
@@ -101,88 +96,77 @@ impl Program {
     /// # Errors
     /// If there is none, or several, which are listed.
     pub fn connect_by_name(name: &str) -> Result<Self, Failure> {
+        let lines = |of: &mut dyn Iterator<Item = &AgentSocket>| {
+            of.map(|socket| command_line(socket.pid)).collect::<Vec<_>>().join("\n")
+        };
         let all = sockets();
         let named: Vec<&AgentSocket> = all.iter().filter(|socket| has_name(socket.pid, name)).collect();
         let name = escape(name);
         match named[..] {
             [one] => Self::connect(one.pid),
             [] => {
-                let others: Vec<_> = all.iter().take(5).map(|socket| command_line(socket.pid)).collect();
-                let others = if others.is_empty() {
-                    String::new()
-                } else {
-                    format!("; these can be asked:\n{}", others.join("\n"))
-                };
+                let others = lines(&mut all.iter().take(5));
+                let others =
+                    if others.is_empty() { others } else { format!("; these can be asked:\n{others}") };
                 Err(Failure::Input(format!(
                     "no process called `{name}` can be asked; start it with PROBE_AGENT=1, and the feature \
                      `agent`, or by `probectl run`, or name one that runs by `-p PID`{others}"
                 )))
             }
-            _ => {
-                let lines: Vec<_> = named.iter().map(|socket| command_line(socket.pid)).collect();
-                Err(Failure::Usage(format!(
-                    "{} processes are called `{name}`; choose one by `-p PID`:\n{}",
-                    lines.len(),
-                    lines.join("\n")
-                )))
-            }
+            _ => Err(Failure::Usage(format!(
+                "{} processes are called `{name}`; choose one by `-p PID`:\n{}",
+                named.len(),
+                lines(&mut named.iter().copied())
+            ))),
         }
     }
 
-    /// Starts a program with its agent, and connects to it. If it has none of its own, the library
-    /// to preload brings one. Of a script, the first program with an agent is asked. The program
-    /// ends with this, unless it is waited for, and by a second signal.
+    /// Starts a program with its agent, and connects to it. If the program has no agent of its own,
+    /// the preloaded library brings one. Of a script, the first program with an agent is asked. The
+    /// program ends with this value, unless it is waited for, and by a second signal.
     ///
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
     pub fn start(command: &[String], stop: &Stop) -> Result<Self, Failure> {
-        Self::started(command, stop, |_| ())
+        Self::start_with(command, stop, |_| ())
     }
 
-    /// Starts a program without input, whose output is discarded, and connects to it.
+    /// Starts a program without input and output, and connects to it.
     ///
     /// # Errors
     /// As those of [`start`](Self::start).
     pub fn start_detached(command: &[String], stop: &Stop) -> Result<Self, Failure> {
-        Self::started(command, stop, |command| {
+        Self::start_with(command, stop, |command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         })
     }
 
-    fn started(command: &[String], stop: &Stop, set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
+    fn start_with(command: &[String], stop: &Stop, set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
         let mut command = Command::new(program);
         set(command.args(arguments).env("PROBE_AGENT", "1"));
         let without = preload(program, &mut command);
-        let mut started = ChildProgram::new(&mut command)
+        let mut child = ChildProgram::new(&mut command)
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
-        let kill = started.kill_handle();
-        stop.before_exit(move || kill.kill());
+        let handle = child.kill_handle();
+        stop.before_exit(move || handle.kill());
         let _progress = Progress::start(&format!("waiting for the agent of {program}"), 0);
         let begin = Instant::now();
         loop {
-            let pid = process_to_ask(&started);
+            let pid = process_to_ask(&child);
             match Client::connect(pid) {
                 Ok(client) => {
-                    if pid != started.id() {
-                        started.adopt(pid);
-                    }
-                    let process = Process {
-                        pid,
-                        begun: seen(pid).map(|it| it.begun),
-                        child: Some(started),
-                        injected: None,
-                    };
-                    return Ok(Self { client, process });
+                    child.adopt(pid);
+                    return Ok(Self { client, process: Process { child: Some(child), ..Process::new(pid) } });
                 }
                 // It may be about to end.
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_) | ClientError::Ended) => (),
-                Err(error) => return Err(failure(&error)),
+                Err(error) => return Err(error.into()),
             }
-            if let Some(status) = started.ended() {
-                let why = orphans_note(&started).unwrap_or_else(|| format!("; {without}"));
+            if let Some(status) = child.exit_status() {
+                let why = orphans_note(&child).unwrap_or_else(|| format!("; {without}"));
                 return Err(Failure::Input(format!(
                     "{program} has ended ({status}) before it could be asked{why}"
                 )));
@@ -204,7 +188,7 @@ impl Program {
         process.finish()
     }
 
-    /// Gives away the program that was started here, if it was. It ends with its owner.
+    /// Returns the program that was started here, if it was. It ends with its owner.
     pub fn take_child(&mut self) -> Option<ChildProgram> {
         self.process.child.take()
     }
@@ -219,10 +203,10 @@ impl Program {
     }
 
     /// Says why the program gives no answer.
-    pub fn failure(&self, error: &ClientError) -> Failure {
+    pub fn failure(&self, error: ClientError) -> Failure {
         match error {
             ClientError::Ended => Failure::Input(self.end_reason()),
-            error => failure(error),
+            error => error.into(),
         }
     }
 
@@ -233,13 +217,18 @@ impl Program {
 }
 
 impl Process {
+    fn new(pid: u32) -> Self {
+        Self { pid, start_time: start_time(pid), child: None, injected: None }
+    }
+
     /// Waits for its end if it was started here. Returns a note if that was a failure.
     pub fn finish(mut self) -> Option<String> {
         let status = self.child.take()?.wait()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
     }
 
-    /// Returns whether it has ended, after its sockets have. It closes them before it is gone.
+    /// Waits for a moment for its end, after that of its sockets, which it closes first. Returns
+    /// whether it has ended.
     pub fn wait_exit(&self) -> bool {
         let begin = Instant::now();
         while self.is_running() {
@@ -257,19 +246,35 @@ impl Process {
         format!("the program has ended{left}")
     }
 
-    /// Returns whether it runs at this moment. Another process that has got its id does not count.
+    /// Returns whether it runs at this moment. A later process with its id does not count.
     pub fn is_running(&self) -> bool {
-        seen(self.pid).is_some_and(|it| it.is_running && self.begun.is_none_or(|begun| begun == it.begun))
+        let is_it = |it: &Stat| self.start_time.is_none() || self.start_time == it.start_time();
+        Stat::of(self.pid).is_some_and(|it| it.is_running() && is_it(&it))
     }
 
     /// Returns whether a signal or a debugger has stopped it, so that it answers nothing. Both stop
-    /// all threads; `strace` stops one for a moment, and the agent's thread may go on.
+    /// all threads. `strace` stops one for a moment, while the agent's thread may go on.
     pub fn is_stopped(&self) -> bool {
-        if !seen(self.pid).is_some_and(|it| it.is_stopped) {
+        if !Stat::of(self.pid).is_some_and(|it| it.is_stopped()) {
             return false;
         }
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
-        threads.flatten().all(|thread| seen_at(&thread.path()).is_none_or(|it| it.is_stopped))
+        threads.flatten().all(|thread| Stat::read(&thread.path()).is_none_or(|it| it.is_stopped()))
+    }
+}
+
+impl From<ClientError> for Failure {
+    /// Says why a program gives no answer.
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Failed(failure) if failure.kind == FailureKind::Malformed => {
+                Self::Usage(error.to_string())
+            }
+            ClientError::Failed(failure) if failure.kind == FailureKind::NoMatch => {
+                Self::NoMatch(error.to_string())
+            }
+            _ => Self::Input(error.to_string()),
+        }
     }
 }
 
@@ -282,18 +287,13 @@ pub fn connect(pid: u32) -> Result<Client, ClientError> {
     Client::connect(pid)
 }
 
-/// Brings an agent to a process, which waits for a thread that can be stopped. Returns a line about
-/// how; the parameters are those of [`serve`].
-///
-/// # Errors
-/// If it can't get one, and the reason.
-pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<String, Failure> {
-    let _progress = Progress::start(&format!("bringing an agent to process {pid}"), 0);
-    Ok(serve(pid, given, plugins, stays)?.note)
+/// Returns the start time of a process; `None` if there is no such process.
+pub(super) fn start_time(pid: u32) -> Option<u64> {
+    Stat::of(pid)?.start_time()
 }
 
-/// Lets a program without an agent of its own get one. Returns what to look at if it serves no
-/// socket.
+/// Preloads the library into a program without an agent of its own. Returns advice for a program
+/// that serves no socket.
 fn preload(program: &str, command: &mut Command) -> String {
     const OWN: &str = "does its `main` hold the guard of `init_from_env`, with the feature `agent`?";
     let Some(starting) = Starting::of(program.as_ref()) else { return OWN.to_owned() };
@@ -311,17 +311,17 @@ fn preload(program: &str, command: &mut Command) -> String {
 }
 
 /// Returns the process to ask: the started one, or a descendant of it that has an agent.
-fn process_to_ask(started: &ChildProgram) -> u32 {
+fn process_to_ask(child: &ChildProgram) -> u32 {
     let all: Vec<_> = sockets().into_iter().map(|it| it.pid).collect();
-    if all.contains(&started.id()) {
-        return started.id();
+    if all.contains(&child.id()) {
+        return child.id();
     }
-    all.into_iter().find(|pid| started.is_descendant(*pid)).unwrap_or_else(|| started.id())
+    all.into_iter().find(|pid| child.is_descendant(*pid)).unwrap_or_else(|| child.id())
 }
 
 /// Says which processes a program that has ended has left running, if there are any.
-fn orphans_note(started: &ChildProgram) -> Option<String> {
-    match &started.orphans()[..] {
+fn orphans_note(child: &ChildProgram) -> Option<String> {
+    match &child.orphans()[..] {
         [] => None,
         [one] => Some(format!(" (it left process {one} running; `-p {one}` asks it)")),
         several => {
@@ -331,65 +331,20 @@ fn orphans_note(started: &ChildProgram) -> Option<String> {
     }
 }
 
-/// Returns whether a process has this name: that of its file, or the one that the kernel shows.
+/// Returns whether a running process has this name: that of its file, or the one that the kernel
+/// shows.
 fn has_name(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let is_it = file.file_name().is_some_and(|it| it == name) || shown.strip_suffix('\n') == Some(name);
-    (is_it || file == Path::new(name)) && seen(pid).is_some_and(|it| it.is_running)
+    let is_file = file.file_name().is_some_and(|it| it == name) || file == Path::new(name);
+    Stat::of(pid).is_some_and(|it| it.is_running() && (is_file || it.name == name))
 }
 
-/// A process, as the kernel shows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seen {
-    /// One that has ended may stay as a zombie. One with threads left has not ended: these run, or
-    /// have children that are not below another process yet.
-    is_running: bool,
-    /// By a signal, or a debugger.
-    is_stopped: bool,
-    /// Clock ticks from the system's start to that of the process.
-    begun: u64,
-}
-
-/// Returns when a process began, by the kernel's clock. `None` if there is none.
-pub(super) fn start_time(pid: u32) -> Option<u64> {
-    seen(pid).map(|it| it.begun)
-}
-
-fn seen(pid: u32) -> Option<Seen> {
-    seen_at(format!("/proc/{pid}").as_ref())
-}
-
-/// Returns the state of the process or the thread that has this folder.
-fn seen_at(folder: &Path) -> Option<Seen> {
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // The name before is in parentheses, and may hold some.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    // The state is the first thread's, and that may end before others do.
-    let threads: u32 = fields.nth(16)?.parse().ok()?;
-    let is_running = !matches!(state, "Z" | "X") || threads > 1;
-    Some(Seen { is_running, is_stopped: matches!(state, "T" | "t"), begun: fields.nth(1)?.parse().ok()? })
-}
-
-/// Returns a process's id and its command line.
+/// Returns a line with a process's id and its command line.
 fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let text: String = words.collect::<Vec<_>>().join(" ").trim_end().chars().take(100).collect();
     format!("  {pid}  {}", escape(&text))
-}
-
-/// Says why a program gives no answer.
-pub fn failure(error: &ClientError) -> Failure {
-    match error {
-        ClientError::Failed(failure) => match failure.kind {
-            FailureKind::Malformed => Failure::Usage(error.to_string()),
-            FailureKind::NoMatch => Failure::NoMatch(error.to_string()),
-            _ => Failure::Input(error.to_string()),
-        },
-        _ => Failure::Input(error.to_string()),
-    }
 }
 
 #[cfg(test)]
@@ -415,9 +370,9 @@ mod tests {
         while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(seen(child.id()).unwrap().is_running);
+        assert!(Stat::of(child.id()).unwrap().is_running());
         child.kill().unwrap();
-        while seen(child.id()).unwrap().is_running {
+        while Stat::of(child.id()).unwrap().is_running() {
             thread::sleep(Duration::from_millis(1));
         }
         child.wait().unwrap();
@@ -426,16 +381,16 @@ mod tests {
     #[test]
     fn a_process_with_the_id_of_another_one_is_not_it() {
         let pid = std::process::id();
-        let own = seen(pid).unwrap();
-        let is_running = |begun| Process { pid, begun, child: None, injected: None }.is_running();
-        assert_eq!([Some(own.begun), None].map(is_running), [true, true]);
-        assert!(own.is_running && !is_running(Some(own.begun + 1)));
+        let own = Stat::of(pid).unwrap();
+        let is_running = |start_time| Process { start_time, ..Process::new(pid) }.is_running();
+        assert_eq!([own.start_time(), None].map(is_running), [true, true]);
+        assert!(own.is_running() && !is_running(own.start_time().map(|it| it + 1)));
         // A child that nobody has waited for.
         let mut child = Command::new("true").spawn().unwrap();
-        while seen(child.id()).is_some_and(|it| it.is_running) {
+        while Stat::of(child.id()).is_some_and(|it| it.is_running()) {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(seen(child.id()).is_some_and(|it| it.begun >= own.begun));
+        assert!(Stat::of(child.id()).is_some_and(|it| it.start_time() >= own.start_time()));
         child.wait().unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! How long a program is watched: for a time, until somebody stops it here, or until it ends.
+//! How long a program is watched: for a time, until a signal stops it here, or until it ends; and
+//! when its reports are shown.
 
 use std::ffi::c_int;
 use std::fs;
@@ -13,14 +14,15 @@ use probe_protocol::Client;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{exit, pipe};
 
-use super::program::failure;
-use super::schedule::Schedule;
 use crate::output::Failure;
+use crate::proc_files::status_mask;
 
 /// The exit code after a second signal.
 const EXIT_AFTER_SECOND_SIGNAL: c_int = 130;
 /// The time between two looks at signals.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The time until the first report on a terminal.
+const FIRST_REPORT: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C, `SIGTERM` or `SIGHUP`.
 #[derive(Clone)]
@@ -29,8 +31,8 @@ pub struct Stop(Arc<State>);
 #[derive(Default)]
 struct State {
     is_set: AtomicBool,
-    /// To be done before a second signal ends the process.
-    last: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// Called before a second signal ends the process.
+    before_exit: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Stop {
@@ -54,15 +56,15 @@ impl Stop {
         Ok(Self(state))
     }
 
-    /// Returns whether somebody wants it to end.
+    /// Returns whether a signal came.
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Relaxed)
     }
 
-    /// Does this before a second signal ends the process, on another thread. The agent makes all
-    /// latent then. It must not wait for other threads, which may wait for ever.
+    /// Calls `last` on another thread before a second signal ends the process. The agent makes all
+    /// latent then. `last` must not wait for other threads, which may wait forever.
     pub fn before_exit(&self, last: impl FnOnce() + Send + 'static) {
-        self.0.last().push(Box::new(last));
+        self.0.before_exit().push(Box::new(last));
     }
 }
 
@@ -73,7 +75,7 @@ impl State {
             match signals.read_exact(&mut [0]) {
                 Ok(()) if at == 0 => self.is_set.store(true, Ordering::Relaxed),
                 Ok(()) => {
-                    self.last().drain(..).for_each(|last| last());
+                    self.before_exit().drain(..).for_each(|last| last());
                     exit(EXIT_AFTER_SECOND_SIGNAL);
                 }
                 // No signal was registered.
@@ -82,46 +84,59 @@ impl State {
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn before_exit(&self) -> MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
+        self.before_exit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns whether a process with this `/proc/PID/status` ignores a signal.
 fn is_ignored(status: &str, signal: c_int) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & 1 << (signal - 1) != 0
+    status_mask(status, "SigIgn") & 1 << (signal - 1) != 0
+}
+
+/// When the next report is due, since the begin of watching. At a terminal, where people wait, the
+/// first report comes after [`FIRST_REPORT`], and each pause is twice as long as the one before, up
+/// to the interval.
+pub struct Schedule {
+    every: Option<Duration>,
+    pause: Option<Duration>,
+    next: Option<Duration>,
+}
+
+impl Schedule {
+    /// Plans a report at each interval, if there is one.
+    pub fn new(every: Option<Duration>, is_terminal: bool) -> Self {
+        let first = every.map(|every| if is_terminal { every.min(FIRST_REPORT) } else { every });
+        Self { every, pause: first, next: first }
+    }
+
+    /// Returns whether a report is due, after this time.
+    pub fn is_due(&self, elapsed: Duration) -> bool {
+        self.next.is_some_and(|next| elapsed >= next)
+    }
+
+    /// Plans the next report, after one was shown. A late one skips those that it missed.
+    pub fn mark_shown(&mut self, elapsed: Duration) {
+        self.pause = self.pause.zip(self.every).map(|(pause, every)| (2 * pause).min(every));
+        self.next = self.pause.map(|pause| elapsed + pause);
+    }
 }
 
 /// Why watching ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchEnd {
-    /// The time is over, or somebody stopped it here.
+    /// The time is over, or a signal came.
     Stopped,
-    /// The connection has ended: see [`Program::end`](super::Program::end).
+    /// The connection has ended: see [`Program::end_reason`](super::Program::end_reason).
     Disconnected,
 }
 
-/// Calls `show` at each interval, until the time is over, the signal comes, or the program ends.
+/// Calls `show` whenever a report is due, until the time is over, a signal comes, or the program
+/// ends.
 ///
 /// # Errors
 /// Those of `show`, and the system's.
 pub fn watch(
-    client: &mut Client,
-    stop: &Stop,
-    time: Option<Duration>,
-    every: Option<Duration>,
-    show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
-) -> Result<WatchEnd, Failure> {
-    watch_at(client, stop, time, Schedule::steady(every), show)
-}
-
-/// The same, with other times for `show`.
-///
-/// # Errors
-/// Those of [`watch`].
-pub fn watch_at(
     client: &mut Client,
     stop: &Stop,
     time: Option<Duration>,
@@ -138,10 +153,9 @@ pub fn watch_at(
             show(client, elapsed)?;
             schedule.mark_shown(begin.elapsed());
         }
-        let until =
-            [time, schedule.next()].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();
-        let wait = until.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
-        if client.wait_for_end(wait).map_err(|error| failure(&error))? {
+        let next = [time, schedule.next].into_iter().flatten().min();
+        let left = next.map_or(POLL_INTERVAL, |at| at.saturating_sub(begin.elapsed()));
+        if client.wait_for_end(left.min(POLL_INTERVAL))? {
             return Ok(WatchEnd::Disconnected);
         }
     }
@@ -156,5 +170,25 @@ mod tests {
         let status = "Name:\tsh\nSigIgn:\t0000000000000003\nSigCgt:\t0000000000004000\n";
         assert_eq!([SIGHUP, SIGINT, SIGTERM].map(|it| is_ignored(status, it)), [true, true, false]);
         assert!(!is_ignored("", SIGHUP));
+    }
+
+    #[test]
+    fn reports_come_fast_at_first_on_a_terminal() {
+        let times = |mut schedule: Schedule| {
+            let mut elapsed = Duration::ZERO;
+            [(); 8].map(|()| {
+                let next = schedule.next?;
+                assert!(!schedule.is_due(elapsed) && schedule.is_due(next));
+                elapsed = next;
+                schedule.mark_shown(elapsed);
+                Some(elapsed.as_millis())
+            })
+        };
+        let every = |ms| Some(Duration::from_millis(ms));
+        let expected = [20, 60, 140, 300, 620, 1260, 2260, 3260].map(Some);
+        assert_eq!(times(Schedule::new(every(1000), true)), expected);
+        assert_eq!(times(Schedule::new(every(10), true)), [10, 20, 30, 40, 50, 60, 70, 80].map(Some));
+        assert_eq!(times(Schedule::new(every(100), false))[..2], [Some(100), Some(200)]);
+        assert_eq!(times(Schedule::new(None, false)), [None; 8]);
     }
 }

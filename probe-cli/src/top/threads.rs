@@ -1,14 +1,18 @@
 //! The threads of a program, as the kernel counts their time. The program takes no part in it.
 //!
-//! Life: made when somebody looks at threads, and dropped when nobody does; each reading has the
-//! differences to the one before. Cost: two small files for each thread, once a second, or less
-//! often if that takes more than a twentieth of the time.
+//! Life cycle: made when the page of threads is opened, and dropped when it is closed. Each reading
+//! has the differences to the one before.
+//!
+//! Cost: two small files for each thread, once a second, or less often if that takes more than a
+//! twentieth of the time.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::proc_files::Stat;
 
 /// One thread.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -34,11 +38,11 @@ struct Times {
     waited: u64,
 }
 
-/// The time between two readings, at least. The kernel counts the time of a thread that runs in
-/// ticks of some milliseconds.
-const BETWEEN: Duration = Duration::from_millis(900);
+/// The least time between two readings. The kernel counts the time of a running thread in ticks of
+/// some milliseconds.
+const MIN_INTERVAL: Duration = Duration::from_millis(900);
 /// The same, as a multiple of the time that a reading takes.
-const OF_READING: u32 = 20;
+const MIN_INTERVAL_READINGS: u32 = 20;
 
 /// The threads of a process.
 #[derive(Debug)]
@@ -68,7 +72,7 @@ impl Threads {
             return None;
         }
         let read = self.read();
-        self.next = Some(begun + BETWEEN.max(begun.elapsed() * OF_READING));
+        self.next = Some(begun + MIN_INTERVAL.max(begun.elapsed() * MIN_INTERVAL_READINGS));
         Some(read)
     }
 
@@ -77,7 +81,7 @@ impl Threads {
         let mut now = BTreeMap::new();
         for entry in fs::read_dir(&self.tasks)? {
             let path = entry?.path();
-            // A thread that ends meanwhile is none any more.
+            // The thread exited while we were listing.
             let Some(mut thread) = thread(&path) else { continue };
             if let Some(times) = times(&path) {
                 let at = Instant::now();
@@ -99,13 +103,9 @@ impl Threads {
     }
 }
 
-/// Reads a thread's `stat`: `id (name) state …`. A name may have any characters but NUL.
 fn thread(task: &Path) -> Option<Thread> {
-    let stat = fs::read(task.join("stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    let (before, rest) = stat.rsplit_once(')')?;
-    let (id, name) = before.split_once('(')?;
-    let state = match rest.trim_start().chars().next()? {
+    let Stat { id, name, state, .. } = Stat::read(task)?;
+    let state = match state {
         'R' => "running",
         'S' | 'I' => "sleeping",
         'D' => "waiting",
@@ -114,7 +114,7 @@ fn thread(task: &Path) -> Option<Thread> {
         'Z' | 'X' => "ended",
         _ => "-",
     };
-    Some(Thread { id: id.trim().parse().ok()?, name: name.to_owned(), state, ..Thread::default() })
+    Some(Thread { id, name, state, ..Thread::default() })
 }
 
 /// Reads a thread's `schedstat`, which kernels without `CONFIG_SCHED_INFO` lack.

@@ -15,6 +15,8 @@ use super::objects::{Object, objects};
 use crate::elf::{HookCalls, Hooks, Image, Runtime};
 use crate::output::Failure;
 use crate::preload::library;
+use crate::proc_files::status_field;
+use crate::progress::Progress;
 
 /// The most room for a library that is made before it is read.
 const ROOM: usize = 1 << 26;
@@ -26,19 +28,13 @@ const NOW_AND_STAYS: u64 = 0x2 | 0x1000;
 const GOING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// An agent that was brought to a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Agent {
-    /// A line about how.
-    pub note: String,
-}
-
-/// Brings an agent to a program. With `plugins`, the program need not have probes. The agent goes
-/// with its last client, unless it `stays`.
+/// Injects an agent into a program. Returns a line that says how. With `plugins`, the program need
+/// not have probes. The agent ends with its last client, unless it `stays`.
 ///
 /// # Errors
-/// If it can't get one, and the reason.
-pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<Agent, Failure> {
+/// If the program can't get an agent, and the reason.
+pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<String, Failure> {
+    let _progress = Progress::start(&format!("bringing an agent to process {pid}"), 0);
     let unable = |problem: String| Failure::Input(format!("process {pid} {problem}"));
     let mut process = Process::open(pid).map_err(failure)?;
     let memory = Arc::clone(process.memory());
@@ -57,7 +53,7 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     if let Some((object, entry)) = entry(&before) {
         let said = start(&mut process, &before, entry, stays).map_err(|it| it.of(pid))?;
         let of = if object.is_called("memfd:") { "the library".to_owned() } else { object.name.clone() };
-        return Ok(Agent { note: line(&process, &format!("the agent of {of} serves {said}")) });
+        return Ok(line(&process, &format!("the agent of {of} serves {said}")));
     }
     if let Some((object, runtime)) = before.iter().find_map(|it| Some((it, it.runtime?))) {
         let do_it = match runtime {
@@ -88,14 +84,14 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     let (_, entry) = entry(&after)
         .ok_or_else(|| unable(format!("has loaded {}, whose entry can't be found", file.display())))?;
     let said = start(&mut process, &after, entry, stays).map_err(|it| it.of(pid))?;
-    Ok(Agent { note: line(&process, &format!("loaded {}, which serves {said}", file.display())) })
+    Ok(line(&process, &format!("loaded {}, which serves {said}", file.display())))
 }
 
 /// Returns what may keep a process from loading a library; empty if nothing is known.
 fn cause(pid: u32) -> &'static str {
     let is_filtered = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.lines().any(|it| it.strip_prefix("Seccomp:").is_some_and(|it| it.trim() != "0"))
+        status_field(&status, "Seccomp").is_some_and(|mode| mode != "0")
     };
     if !Path::new(&format!("/proc/{pid}/root/proc/self")).is_symlink() {
         "; its root folder (chroot) has no /proc, by which it would read the library: mount one there, or start it by \
