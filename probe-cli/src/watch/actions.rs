@@ -10,13 +10,13 @@ use probe_trace::export::Format;
 
 use super::connection::Attached;
 use super::log::Event;
-use super::recordings::NotBegun;
-use super::rule_driver::Watching;
+use super::recordings::RecordingError;
+use super::rule_driver::RuleDriver;
 use super::shell_commands::Firing;
 use crate::live::{only_flight_recorder, snapshot_format};
 use crate::output::Failure;
 
-impl Watching {
+impl RuleDriver {
     /// Does what a rule says, as it fires.
     pub(super) fn fire(&mut self, rule: usize, firing: u32, values: &[(Figure, f64)]) -> Result<(), Failure> {
         let Some(text) = self.engine.rules().nth(rule).cloned() else { return Ok(()) };
@@ -24,7 +24,13 @@ impl Watching {
         for action in text.actions() {
             self.act(
                 action,
-                &Firing { rule, text: &text, number: firing, values, pid: self.link.upkeep.process.pid },
+                &Firing {
+                    rule,
+                    text: &text,
+                    number: firing,
+                    values,
+                    pid: self.connection.keep_alive.process.pid,
+                },
             )?;
         }
         Ok(())
@@ -43,7 +49,7 @@ impl Watching {
             },
             Action::Record { selector, time, file } => self.record(rule, selector, *time, file.as_deref()),
             Action::Snapshot { selector, file } => self.snapshot(rule, selector.as_deref(), file.as_deref()),
-            Action::Run(command) => match self.link.upkeep.commands.start(command, firing) {
+            Action::Run(command) => match self.connection.keep_alive.commands.start(command, firing) {
                 Ok(()) => self.log.event(Event::Started, Some(rule), command),
                 Err(problem) => self.log.event(Event::Failed, Some(rule), problem),
             },
@@ -53,13 +59,14 @@ impl Watching {
     /// Attaches the texts that rules hold and that are not attached.
     pub(super) fn arm_missing(&mut self) -> Result<(), Failure> {
         for (spec, rule) in self.armed.missing() {
-            let attached = self.link.attach(&spec);
-            let Some(Attached { id, notes }) = self.logged(Some(rule), format!("arm {spec}"), attached)?
+            let attached = self.connection.attach(&spec);
+            let Some(Attached { id, notes }) =
+                self.log_failure(Some(rule), format!("arm {spec}"), attached)?
             else {
-                self.arming.fail();
+                self.arm_pauses.fail();
                 continue;
             };
-            self.arming.succeed();
+            self.arm_pauses.succeed();
             if let Some(id) = self.armed.attached(&spec, id) {
                 self.disarm(rule, &spec, id)?;
                 continue;
@@ -71,8 +78,8 @@ impl Watching {
     }
 
     pub(super) fn disarm(&mut self, rule: usize, spec: &str, id: u32) -> Result<(), Failure> {
-        let detached = self.link.detach(id);
-        if let Some(notes) = self.logged(Some(rule), format!("disarm {spec}"), detached)? {
+        let detached = self.connection.detach(id);
+        if let Some(notes) = self.log_failure(Some(rule), format!("disarm {spec}"), detached)? {
             self.log.event(Event::Disarmed, Some(rule), spec)?;
             self.notes(Some(rule), notes)?;
         }
@@ -88,24 +95,26 @@ impl Watching {
     ) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
         let due = || self.log.elapsed().saturating_add(time);
-        match self.recordings.begin(&mut self.link, rule, selector, Path::new(&path), due) {
+        match self.recordings.begin(&mut self.connection, rule, selector, Path::new(&path), due) {
             Ok((path, notes)) => {
                 self.log.event(Event::Recording, Some(rule), format!("{selector} to {path}"))?;
                 self.notes(Some(rule), notes)
             }
-            Err(NotBegun::File(problem)) => self.log.event(Event::Failed, Some(rule), problem),
-            Err(NotBegun::Trouble(trouble)) => {
-                self.logged::<()>(Some(rule), format!("record {selector}"), Err(trouble)).map(drop)
+            Err(RecordingError::File(problem)) => self.log.event(Event::Failed, Some(rule), problem),
+            Err(RecordingError::Request(trouble)) => {
+                self.log_failure::<()>(Some(rule), format!("record {selector}"), Err(trouble)).map(drop)
             }
         }
     }
 
     /// Finishes the recordings that are due, or all of them.
     pub(super) fn finish_recordings(&mut self, now: Option<Duration>) -> Result<(), Failure> {
-        while self.link.is_up() {
-            let Some((rule, path, told)) = self.recordings.finish(&mut self.link, now) else { break };
-            if let Some(told) = self.logged(Some(rule), format!("{path} may lack events"), told)? {
-                self.log.event(Event::Recorded, Some(rule), format!("{path}: {told}"))?;
+        while self.connection.is_up() {
+            let Some((rule, path, outcome)) = self.recordings.finish(&mut self.connection, now) else {
+                break;
+            };
+            if let Some(outcome) = self.log_failure(Some(rule), format!("{path} may lack events"), outcome)? {
+                self.log.event(Event::Recorded, Some(rule), format!("{path}: {outcome}"))?;
             }
         }
         Ok(())
@@ -119,8 +128,8 @@ impl Watching {
                 .map(|id| (id, 0))
                 .ok_or_else(|| "its flight recorder is not attached".to_owned())
         } else {
-            let status = self.link.ask(Client::status);
-            let Some(status) = self.logged(Some(rule), "snapshot", status)? else { return Ok(()) };
+            let status = self.connection.ask(Client::status);
+            let Some(status) = self.log_failure(Some(rule), "snapshot", status)? else { return Ok(()) };
             let is_own = |id: u32| self.recorders.iter().any(|it| it.id == Some(id));
             let others: Vec<_> = status.attachments.into_iter().filter(|it| !is_own(it.id)).collect();
             only_flight_recorder(&others).map_err(|error| error.to_string())
@@ -134,8 +143,9 @@ impl Watching {
             Ok(output) => output,
             Err(problem) => return self.log.event(Event::Failed, Some(rule), format!("snapshot: {problem}")),
         };
-        let written = self.link.ask_for_file(|client| client.snapshot(id, consumer, format, &output.file));
-        let Some(notes) = self.logged(Some(rule), "snapshot", written)? else {
+        let written =
+            self.connection.ask_for_file(|client| client.snapshot(id, consumer, format, &output.file));
+        let Some(notes) = self.log_failure(Some(rule), "snapshot", written)? else {
             output.discard();
             return Ok(());
         };

@@ -4,7 +4,7 @@
 //! sound answer comes: then the connection is ended, so that the program detaches all that it may
 //! have attached meanwhile.
 //!
-//! A request runs on a thread of its own, and [`Upkeep`] looks at all else until the answer is
+//! A request runs on a thread of its own, and [`KeepAlive`] looks at all else until the answer is
 //! there. The time for an answer stands still while the program is stopped. A watch that ends then
 //! ends the connection, and so the thread.
 
@@ -20,27 +20,27 @@ use std::time::Duration;
 use probe_lang::rules::Backoff;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 
-use super::keep_alive::Upkeep;
+use super::keep_alive::KeepAlive;
 use crate::live::POLL_INTERVAL;
 use crate::output;
 
 /// The time for an answer.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for an answer after a file is finished.
-const OF_FILES: Duration = Duration::from_secs(60);
+const FILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Why the watch ends the connection to a stopped program.
 pub const STOPPED: &str = "the program is stopped; it detaches all when it goes on";
 
 /// The connection.
-pub struct Link {
+pub struct Connection {
     client: Option<Client>,
-    backoff: Backoff,
-    pub upkeep: Upkeep,
+    pauses: Backoff,
+    pub keep_alive: KeepAlive,
 }
 
 /// Why a request failed.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum RequestError {
     /// The program refuses.
     Refused(Failure),
     /// The connection has ended just now.
@@ -51,7 +51,7 @@ pub enum Trouble {
     Log(output::Failure),
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(failure) => fmt::Display::fmt(failure, f),
@@ -62,7 +62,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<ClientError> for Trouble {
+impl From<ClientError> for RequestError {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Failed(failure) if failure.kind != FailureKind::Protocol => Self::Refused(failure),
@@ -84,9 +84,9 @@ impl From<probe_protocol::Attached> for Attached {
     }
 }
 
-impl Link {
-    pub fn new(client: Client, upkeep: Upkeep) -> Self {
-        Self { client: Some(unlimited(client)), backoff: Backoff::default(), upkeep }
+impl Connection {
+    pub fn new(client: Client, keep_alive: KeepAlive) -> Self {
+        Self { client: Some(without_timeout(client)), pauses: Backoff::default(), keep_alive }
     }
 
     pub fn is_up(&self) -> bool {
@@ -102,38 +102,38 @@ impl Link {
     pub fn ask<T: Send>(
         &mut self,
         request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, Trouble> {
-        self.ask_within(ANSWER, request)
+    ) -> Result<T, RequestError> {
+        self.ask_within(ANSWER_TIMEOUT, request)
     }
 
     /// Asks for something that takes the program longer: it finishes a file before it answers.
     pub fn ask_for_file<T: Send>(
         &mut self,
         request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, Trouble> {
-        self.ask_within(OF_FILES, request)
+    ) -> Result<T, RequestError> {
+        self.ask_within(FILE_TIMEOUT, request)
     }
 
     fn ask_within<T: Send>(
         &mut self,
         time: Duration,
         request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, Trouble> {
-        let Some(client) = &mut self.client else { return Err(Trouble::Away) };
-        let answer = await_answer(client, &mut self.upkeep, time, request);
-        if matches!(answer, Err(Trouble::Lost(_) | Trouble::Log(_))) {
+    ) -> Result<T, RequestError> {
+        let Some(client) = &mut self.client else { return Err(RequestError::Away) };
+        let answer = await_answer(client, &mut self.keep_alive, time, request);
+        if matches!(answer, Err(RequestError::Lost(_) | RequestError::Log(_))) {
             self.client = None;
         }
         answer
     }
 
     /// Attaches consumers.
-    pub fn attach(&mut self, spec: &str) -> Result<Attached, Trouble> {
+    pub fn attach(&mut self, spec: &str) -> Result<Attached, RequestError> {
         self.ask(|client| client.attach(&Attach::new(spec))).map(Attached::from)
     }
 
     /// Detaches. If the program does not answer, the end of the connection detaches.
-    pub fn detach(&mut self, id: u32) -> Result<Vec<String>, Trouble> {
+    pub fn detach(&mut self, id: u32) -> Result<Vec<String>, RequestError> {
         self.ask(|client| client.detach(id))
     }
 
@@ -158,24 +158,24 @@ impl Link {
     ///
     /// # Errors
     /// The reason why there is still no connection.
-    pub fn try_again(&mut self) -> Option<Result<(), String>> {
-        if self.client.is_some() || !self.backoff.is_due() {
+    pub fn reconnect_if_due(&mut self) -> Option<Result<(), String>> {
+        if self.client.is_some() || !self.pauses.is_due() {
             return None;
         }
-        let process = &self.upkeep.process;
+        let process = &self.keep_alive.process;
         Some(match Client::connect(process.pid) {
             // It ran after the connection was made, so the connection is its own.
             Ok(client) if process.is_running() => {
-                self.client = Some(unlimited(client));
-                self.backoff.succeed();
+                self.client = Some(without_timeout(client));
+                self.pauses.succeed();
                 Ok(())
             }
             Ok(_) => {
-                self.backoff.fail();
+                self.pauses.fail();
                 Err(format!("another program has the process id {} now", process.pid))
             }
             Err(error) => {
-                self.backoff.fail();
+                self.pauses.fail();
                 Err(error.to_string())
             }
         })
@@ -183,7 +183,7 @@ impl Link {
 }
 
 /// Lets a client wait for ever, since [`await_answer`] limits the time.
-fn unlimited(mut client: Client) -> Client {
+fn without_timeout(mut client: Client) -> Client {
     client.set_timeout(Duration::MAX);
     client
 }
@@ -191,16 +191,16 @@ fn unlimited(mut client: Client) -> Client {
 /// Waits for an answer, and looks at all else after each [`POLL_INTERVAL`].
 fn await_answer<T: Send>(
     client: &mut Client,
-    upkeep: &mut Upkeep,
+    keep_alive: &mut KeepAlive,
     time: Duration,
     request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-) -> Result<T, Trouble> {
-    let lost = |error: io::Error| Trouble::Lost(format!("the program can't be asked: {error}"));
+) -> Result<T, RequestError> {
+    let lost = |error: io::Error| RequestError::Lost(format!("the program can't be asked: {error}"));
     let socket = UnixStream::from(client.as_fd().try_clone_to_owned().map_err(lost)?);
-    let (told, answers) = mpsc::sync_channel(1);
+    let (outcome, answers) = mpsc::sync_channel(1);
     thread::scope(|scope| {
         // If the watch has given up, nobody takes the answer.
-        let run = move || drop(told.send(request(client).map_err(Trouble::from)));
+        let run = move || drop(outcome.send(request(client).map_err(RequestError::from)));
         let thread = thread::Builder::new().name("request".to_owned());
         thread.spawn_scoped(scope, run).map_err(lost)?;
         let mut left = time;
@@ -208,21 +208,21 @@ fn await_answer<T: Send>(
             match answers.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => {
                     // It may be the first sign that the program goes on; a lost connection is none.
-                    if upkeep.is_stopped() && !matches!(answer, Err(Trouble::Lost(_))) {
-                        upkeep.look().map_err(Trouble::Log)?;
+                    if keep_alive.is_stopped() && !matches!(answer, Err(RequestError::Lost(_))) {
+                        keep_alive.look().map_err(RequestError::Log)?;
                     }
                     return answer;
                 }
                 // The thread has panicked, and so does the scope.
-                Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Away),
+                Err(RecvTimeoutError::Disconnected) => return Err(RequestError::Away),
                 Err(RecvTimeoutError::Timeout) => (),
             }
-            if let Err(failure) = upkeep.look() {
-                break Trouble::Log(failure);
+            if let Err(failure) = keep_alive.look() {
+                break RequestError::Log(failure);
             }
-            if upkeep.is_stopped() {
-                if upkeep.is_over() {
-                    break Trouble::Lost(STOPPED.to_owned());
+            if keep_alive.is_stopped() {
+                if keep_alive.is_over() {
+                    break RequestError::Lost(STOPPED.to_owned());
                 }
                 continue;
             }

@@ -5,27 +5,27 @@ use std::mem;
 use std::time::Duration;
 
 use super::log::{Event, Log};
-use super::shell_commands::Commands;
+use super::shell_commands::ShellCommands;
 use crate::live::{Process, Stop};
 use crate::output::Failure;
 
 /// The state beside the connection.
-pub struct Upkeep {
+pub struct KeepAlive {
     pub process: Process,
-    pub commands: Commands,
+    pub commands: ShellCommands,
     log: Log,
     stop: Stop,
     /// The end of the watch, since its beginning.
     end: Option<Duration>,
     /// Whether the program was stopped at the last look.
     is_stopped: bool,
-    /// Whether it was stopped since [`Upkeep::take_has_stopped`].
+    /// Whether it was stopped since [`KeepAlive::take_has_stopped`].
     has_stopped: bool,
 }
 
-impl Upkeep {
+impl KeepAlive {
     pub fn new(process: Process, log: Log, stop: Stop) -> Self {
-        let commands = Commands::default();
+        let commands = ShellCommands::default();
         Self { process, commands, log, stop, end: None, is_stopped: false, has_stopped: false }
     }
 

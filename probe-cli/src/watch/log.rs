@@ -65,20 +65,20 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     text: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<Compared>,
+    values: Vec<FigureValue>,
     #[serde(flatten)]
-    totals: Option<Counted>,
+    totals: Option<RuleTotals>,
 }
 
 #[derive(Serialize)]
-struct Compared {
+struct FigureValue {
     figure: String,
     value: f64,
     unit: &'static str,
 }
 
 #[derive(Serialize)]
-struct Counted {
+struct RuleTotals {
     firings: u32,
     windows: u64,
     unknown: u64,
@@ -116,7 +116,7 @@ impl Log {
         values: &[(Figure, f64)],
     ) -> Result<(), Failure> {
         let text = format!("{firing} of {at_most}: {}", reasons(values));
-        let value = |(figure, value): &(Figure, f64)| Compared {
+        let value = |(figure, value): &(Figure, f64)| FigureValue {
             figure: figure.to_string(),
             value: *value,
             unit: match figure.unit() {
@@ -135,7 +135,7 @@ impl Log {
     /// If nobody reads the log any further.
     pub fn summary(&self, rule: usize, totals: Totals) -> Result<(), Failure> {
         let Totals { windows, unknown, firings } = totals;
-        let counted = Counted { firings, windows, unknown };
+        let counted = RuleTotals { firings, windows, unknown };
         self.write(
             &Line { totals: Some(counted), ..self.line(Event::Summary, Some(rule)) },
             &totals.to_string(),

@@ -34,7 +34,7 @@ use probe_lang::rules::Engine;
 use crate::live::{Program, Stop};
 use crate::output::{Failure, Output};
 use log::Log;
-use rule_driver::Watching;
+use rule_driver::RuleDriver;
 
 /// How to watch.
 pub struct Options {
@@ -51,7 +51,7 @@ pub struct Options {
 /// # Errors
 /// If the program finds a text malformed, or nobody reads the log any further.
 pub fn watch(program: Program, engine: Engine, options: &Options, stop: &Stop) -> Result<Output, Failure> {
-    let mut watching = Watching::new(program, engine, Log::stdout(options.is_json), stop.clone());
+    let mut watching = RuleDriver::new(program, engine, Log::stdout(options.is_json), stop.clone());
     watching.start()?;
     watching.run(options.every, options.time)?;
     let process = watching.finish()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use probe_protocol::Attach;
 use probe_runtime::__tools::Output;
 
-use super::connection::{Attached, Link, Trouble};
+use super::connection::{Attached, Connection, RequestError};
 
 /// Recordings under way.
 #[derive(Default)]
@@ -21,11 +21,11 @@ struct Recording {
 }
 
 /// Why a recording can't begin.
-pub enum NotBegun {
+pub enum RecordingError {
     /// The file can't be made.
     File(String),
     /// The program refuses, or the connection has ended.
-    Trouble(Trouble),
+    Request(RequestError),
 }
 
 impl Recordings {
@@ -36,16 +36,17 @@ impl Recordings {
     /// There is no file then, and no attachment.
     pub fn begin(
         &mut self,
-        link: &mut Link,
+        connection: &mut Connection,
         rule: usize,
         selector: &str,
         path: &Path,
         due: impl FnOnce() -> Duration,
-    ) -> Result<(String, Vec<String>), NotBegun> {
-        let unwritable = |error| NotBegun::File(format!("{} can't be written: {error}", path.display()));
+    ) -> Result<(String, Vec<String>), RecordingError> {
+        let unwritable =
+            |error| RecordingError::File(format!("{} can't be written: {error}", path.display()));
         let output = Output::create(path).map_err(unwritable)?;
         let attach = Attach { output: Some(output.name()), ..Attach::new(format!("{selector}=trace")) };
-        match link.ask(|client| client.record(&attach, &output.file)) {
+        match connection.ask(|client| client.record(&attach, &output.file)) {
             Ok(attached) => {
                 let Attached { id, notes } = attached.into();
                 let shown = output.path.display().to_string();
@@ -54,7 +55,7 @@ impl Recordings {
             }
             Err(trouble) => {
                 output.discard();
-                Err(NotBegun::Trouble(trouble))
+                Err(RecordingError::Request(trouble))
             }
         }
     }
@@ -63,20 +64,20 @@ impl Recordings {
     /// program's words on it. It is detached in any case, at the latest with the connection.
     pub fn finish(
         &mut self,
-        link: &mut Link,
+        connection: &mut Connection,
         now: Option<Duration>,
-    ) -> Option<(usize, String, Result<String, Trouble>)> {
+    ) -> Option<(usize, String, Result<String, RequestError>)> {
         let due = self.0.iter().position(|it| now.is_none_or(|now| it.due <= now))?;
         let id = self.0[due].id;
-        let told = link.ask_for_file(|client| {
+        let outcome = connection.ask_for_file(|client| {
             client.pause(id)?;
             client.report(id, 0, "txt")
         });
         // Also after a refusal.
-        let detached = link.ask_for_file(|client| client.detach(id));
-        let told = match (told, detached) {
+        let detached = connection.ask_for_file(|client| client.detach(id));
+        let outcome = match (outcome, detached) {
             // The end of the connection is news for all that was attached.
-            (_, Err(lost @ (Trouble::Lost(_) | Trouble::Log(_)))) => Err(lost),
+            (_, Err(lost @ (RequestError::Lost(_) | RequestError::Log(_)))) => Err(lost),
             (Ok(report), Ok(missing)) => {
                 let lines: Vec<_> = report.text.lines().map(str::to_owned).chain(missing).collect();
                 Ok(lines.join("; "))
@@ -84,7 +85,7 @@ impl Recordings {
             (Err(trouble), _) | (_, Err(trouble)) => Err(trouble),
         };
         let Recording { rule, output, .. } = self.0.swap_remove(due);
-        Some((rule, output.path.display().to_string(), told))
+        Some((rule, output.path.display().to_string(), outcome))
     }
 
     /// Returns the time of the next one that is due.

@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 use probe_lang::rules::{Figure, Rule};
 
 /// Greatest length of a variable. The system takes twice as much.
-const MOST: usize = 64 << 10;
+const MAX_VARIABLE_LEN: usize = 64 << 10;
 
 /// Commands that have been started.
 #[derive(Default)]
-pub struct Commands(Vec<Running>);
+pub struct ShellCommands(Vec<Running>);
 
 struct Running {
     rule: usize,
@@ -38,7 +38,7 @@ pub struct Firing<'a> {
     pub pid: u32,
 }
 
-impl Commands {
+impl ShellCommands {
     /// Starts a command.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Commands {
 fn variable(text: &str) -> String {
     let mut variable = String::new();
     for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if variable.len() + c.len_utf8() > MOST {
+        if variable.len() + c.len_utf8() > MAX_VARIABLE_LEN {
             break;
         }
         variable.push(c);
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn variables_are_cut_and_free_of_control_characters() {
         assert_eq!(variable("a\nb\0\u{9b}é"), "a b  é");
-        assert_eq!(variable(&"é".repeat(MOST)).len(), MOST);
-        assert_eq!(variable(&format!("a{}", "é".repeat(MOST))).len(), MOST - 1);
+        assert_eq!(variable(&"é".repeat(MAX_VARIABLE_LEN)).len(), MAX_VARIABLE_LEN);
+        assert_eq!(variable(&format!("a{}", "é".repeat(MAX_VARIABLE_LEN))).len(), MAX_VARIABLE_LEN - 1);
     }
 }
