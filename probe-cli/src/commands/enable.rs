@@ -7,10 +7,10 @@ use probe_runtime::Selector;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::measure::{AnswerProgress, connect_running, map_pipe_error, notes};
+use super::measure::{AnswerProgress, connect_running, map_pipe_error};
 use crate::args::{Disable, Enable};
 use crate::json::{SCHEMA, document};
-use crate::live::{Schedule, Screen, Stop, WatchEnd, watch};
+use crate::live::{Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let spec = if is_selector { format!("{}=count", args.spec) } else { args.spec.clone() };
     let attach = Attach { keep: args.keep, ..Attach::new(spec) };
     let attached = program.client.attach(&attach)?;
-    let mut notes = notes(&attached);
+    let mut notes = attachment_notes(&attached);
     if !is_json {
         // Somebody may wait for it.
         map_pipe_error(Screen::stdout(false).finish(&attachment_lines(&attached)))?;

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use probe_protocol::{Attach, Attached, Client, ClientError, Probe};
+use probe_protocol::{Attach, Client, ClientError, Probe};
 use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, watch};
+use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let every = shows.or_else(|| program.is_child().then_some(CHILD_REPORT_INTERVAL));
     let format = if is_json { "json" } else { "txt" };
-    let mut notes = notes(&attached);
+    let mut notes = attachment_notes(&attached);
     let asked = AnswerProgress::of(&program);
     let mut latest = None;
     let schedule = Schedule::new(every, screen.is_terminal());
@@ -144,11 +144,6 @@ pub(super) fn connect_running(running: &Running) -> Result<Program, Failure> {
 /// Connects to a process, to which an agent may be brought for that.
 fn connect(pid: u32, no_inject: bool) -> Result<Program, Failure> {
     if no_inject { Program::connect(pid) } else { Program::connect_or_inject(pid) }
-}
-
-/// Returns the agent's notes on an attachment.
-pub(super) fn notes(attached: &Attached) -> Vec<String> {
-    attached.consumers.iter().flat_map(|consumer| consumer.notes.iter().cloned()).collect()
 }
 
 /// Asks for a report; `None` if the program has ended.

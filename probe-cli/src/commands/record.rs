@@ -11,10 +11,13 @@ use probe_trace::Trace;
 use probe_trace::export::Format;
 
 use super::convert::convert;
-use super::measure::{connect_or_start, connect_running, notes, report};
+use super::measure::{connect_or_start, connect_running, report};
 use crate::args::{Record, Snapshot};
 use crate::json::Made;
-use crate::live::{Schedule, Stop, WatchEnd, flight_recorders, only_flight_recorder, snapshot_format, watch};
+use crate::live::{
+    Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
+    watch,
+};
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
 use crate::staged::Staged;
@@ -72,7 +75,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     let attached = program.client.record(&attach, staged.file());
     let attached = attached.map_err(|error| program.failure(error))?;
     staged.finish().map_err(unwritable)?;
-    let mut notes = notes(&attached);
+    let mut notes = attachment_notes(&attached);
     // A program that was started here may write to the same terminal.
     let progress = (!program.is_child()).then(|| RecordingProgress::begin(&args.out, args.time));
     let client = &mut program.client;

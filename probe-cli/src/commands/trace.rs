@@ -19,9 +19,9 @@ use probe_trace::Followed;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::hit_lines::Lines;
-use super::measure::{connect_or_start, map_pipe_error, notes};
+use super::measure::{connect_or_start, map_pipe_error};
 use crate::args::Trace;
-use crate::live::{Schedule, Stop, WatchEnd, watch};
+use crate::live::{Schedule, Stop, WatchEnd, attachment_notes, watch};
 use crate::output::{Failure, Output};
 use crate::text::count;
 
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     let spec = format!("{}=trace(limit={TRACE_LIMIT})", args.selector);
     let attach = Attach { output: Some(format!("hits.{}", probe_trace::Trace::ENDING)), ..Attach::new(spec) };
     let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(error))?;
-    let mut notes = notes(&attached);
+    let mut notes = attachment_notes(&attached);
     let mut shown = TraceReader::begin(file, is_json)?;
     let schedule = Schedule::new(Some(FLUSH_INTERVAL), false);
     let watched = watch(&mut program.client, &stop, args.time, schedule, |client, _| {

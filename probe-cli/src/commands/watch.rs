@@ -8,7 +8,7 @@ use super::measure::connect_or_start;
 use crate::args::Watch;
 use crate::live::Stop;
 use crate::output::{Failure, Output};
-use crate::watch::{Options, watch};
+use crate::watch::{Log, RuleDriver};
 
 pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
     let usage = |error: RuleError| Failure::Usage(error.to_string());
@@ -29,5 +29,10 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
     let engine = Engine::new(all).map_err(usage)?;
     let stop = Stop::on_signals()?;
     let program = connect_or_start(&args.target, &stop)?;
-    watch(program, engine, &Options { every: args.every, time: args.time, is_json }, &stop)
+    let mut driver = RuleDriver::new(program, engine, Log::stdout(is_json), stop.clone());
+    driver.start()?;
+    driver.run(args.every, args.time)?;
+    let process = driver.finish()?;
+    let notes = if stop.is_set() { None } else { process.finish() };
+    Ok(Output { notes: notes.into_iter().collect(), ..Output::text(String::new()) })
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
+use probe_protocol::{AgentSocket, Attached, Client, ClientError, FailureKind, sockets};
 
 use super::child::ChildProgram;
 use super::injected_agent::{InjectedAgent, wait_agent_exit, waiting_for_exit};
@@ -276,6 +276,11 @@ impl From<ClientError> for Failure {
             _ => Self::Input(error.to_string()),
         }
     }
+}
+
+/// Returns the agent's notes on an attachment.
+pub fn attachment_notes(attached: &Attached) -> Vec<String> {
+    attached.consumers.iter().flat_map(|consumer| consumer.notes.iter().cloned()).collect()
 }
 
 /// Connects to a process, which may be busy or stopped.

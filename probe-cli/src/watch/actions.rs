@@ -4,36 +4,34 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_lang::rules::{Action, Figure, snapshot_recorder};
-use probe_protocol::Client;
+use probe_protocol::{Attach, Client};
 use probe_runtime::__tools::Output;
 use probe_trace::export::Format;
 
-use super::connection::Attached;
+use super::connection::RequestError;
 use super::log::Event;
-use super::recordings::RecordingError;
 use super::rule_driver::RuleDriver;
 use super::shell_commands::Firing;
-use crate::live::{only_flight_recorder, snapshot_format};
+use crate::live::{attachment_notes, only_flight_recorder, snapshot_format};
 use crate::output::Failure;
+
+/// A trace that is being recorded for a rule.
+pub(super) struct Recording {
+    pub(super) rule: usize,
+    id: u32,
+    pub(super) output: Output,
+    /// When it ends, since the beginning of the watch.
+    pub(super) due: Duration,
+}
 
 impl RuleDriver {
     /// Does what a rule says, as it fires.
     pub(super) fn fire(&mut self, rule: usize, firing: u32, values: &[(Figure, f64)]) -> Result<(), Failure> {
         let Some(text) = self.engine.rules().nth(rule).cloned() else { return Ok(()) };
         self.log.fired(rule, firing, text.at_most(), values)?;
-        for action in text.actions() {
-            self.act(
-                action,
-                &Firing {
-                    rule,
-                    text: &text,
-                    number: firing,
-                    values,
-                    pid: self.connection.keep_alive.process.pid,
-                },
-            )?;
-        }
-        Ok(())
+        let pid = self.connection.keep_alive.process.pid;
+        let firing = Firing { rule, text: &text, number: firing, values, pid };
+        text.actions().iter().try_for_each(|action| self.act(action, &firing))
     }
 
     fn act(&mut self, action: &Action, firing: &Firing<'_>) -> Result<(), Failure> {
@@ -60,19 +58,17 @@ impl RuleDriver {
     pub(super) fn arm_missing(&mut self) -> Result<(), Failure> {
         for (spec, rule) in self.armed.missing() {
             let attached = self.connection.attach(&spec);
-            let Some(Attached { id, notes }) =
-                self.log_failure(Some(rule), format!("arm {spec}"), attached)?
-            else {
+            let Some(attached) = self.log_failure(Some(rule), format!("arm {spec}"), attached)? else {
                 self.arm_pauses.fail();
                 continue;
             };
             self.arm_pauses.succeed();
-            if let Some(id) = self.armed.attached(&spec, id) {
+            if let Some(id) = self.armed.attached(&spec, attached.id) {
                 self.disarm(rule, &spec, id)?;
                 continue;
             }
             self.log.event(Event::Armed, Some(rule), &spec)?;
-            self.notes(Some(rule), notes)?;
+            self.notes(Some(rule), attachment_notes(&attached))?;
         }
         Ok(())
     }
@@ -94,27 +90,55 @@ impl RuleDriver {
         file: Option<&str>,
     ) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
-        let due = || self.log.elapsed().saturating_add(time);
-        match self.recordings.begin(&mut self.connection, rule, selector, Path::new(&path), due) {
-            Ok((path, notes)) => {
-                self.log.event(Event::Recording, Some(rule), format!("{selector} to {path}"))?;
-                self.notes(Some(rule), notes)
+        let output = match Output::create(Path::new(&path)) {
+            Ok(output) => output,
+            Err(error) => {
+                let problem = format!("{path} can't be written: {error}");
+                return self.log.event(Event::Failed, Some(rule), problem);
             }
-            Err(RecordingError::File(problem)) => self.log.event(Event::Failed, Some(rule), problem),
-            Err(RecordingError::Request(trouble)) => {
-                self.log_failure::<()>(Some(rule), format!("record {selector}"), Err(trouble)).map(drop)
+        };
+        let attach = Attach { output: Some(output.name()), ..Attach::new(format!("{selector}=trace")) };
+        let attached = match self.connection.ask(|client| client.record(&attach, &output.file)) {
+            Ok(attached) => attached,
+            Err(error) => {
+                output.discard();
+                return self
+                    .log_failure::<()>(Some(rule), format!("record {selector}"), Err(error))
+                    .map(drop);
             }
-        }
+        };
+        let text = format!("{selector} to {}", output.path.display());
+        let due = self.log.elapsed().saturating_add(time);
+        self.recordings.push(Recording { rule, id: attached.id, output, due });
+        self.log.event(Event::Recording, Some(rule), text)?;
+        self.notes(Some(rule), attachment_notes(&attached))
     }
 
-    /// Finishes the recordings that are due, or all of them.
+    /// Finishes the recordings that are due, or all of them. They are detached in any case, at the
+    /// latest with the connection.
     pub(super) fn finish_recordings(&mut self, now: Option<Duration>) -> Result<(), Failure> {
-        while self.connection.is_up() {
-            let Some((rule, path, outcome)) = self.recordings.finish(&mut self.connection, now) else {
-                break;
+        let is_due = |it: &Recording| now.is_none_or(|now| it.due <= now);
+        while self.connection.is_up()
+            && let Some(due) = self.recordings.iter().position(is_due)
+        {
+            let Recording { rule, id, output, .. } = self.recordings.swap_remove(due);
+            let report = self.connection.ask_for_file(|client| {
+                client.pause(id)?;
+                client.report(id, 0, "txt")
+            });
+            // Also after a refusal.
+            let detached = self.connection.ask_for_file(|client| client.detach(id));
+            let lines = match (report, detached) {
+                // The end of the connection is news for all that was attached.
+                (_, Err(lost @ (RequestError::Lost(_) | RequestError::Log(_)))) => Err(lost),
+                (Ok(report), Ok(missing)) => {
+                    Ok(report.text.lines().map(str::to_owned).chain(missing).collect::<Vec<_>>())
+                }
+                (Err(error), _) | (_, Err(error)) => Err(error),
             };
-            if let Some(outcome) = self.log_failure(Some(rule), format!("{path} may lack events"), outcome)? {
-                self.log.event(Event::Recorded, Some(rule), format!("{path}: {outcome}"))?;
+            let path = output.path.display();
+            if let Some(lines) = self.log_failure(Some(rule), format!("{path} may lack events"), lines)? {
+                self.log.event(Event::Recorded, Some(rule), format!("{path}: {}", lines.join("; ")))?;
             }
         }
         Ok(())

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -18,11 +19,12 @@ use std::thread;
 use std::time::Duration;
 
 use probe_lang::rules::Backoff;
-use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
+use probe_protocol::{Attach, Attached, Client, ClientError, FailureKind};
 
-use super::keep_alive::KeepAlive;
-use crate::live::POLL_INTERVAL;
-use crate::output;
+use super::log::{Event, Log};
+use super::shell_commands::ShellCommands;
+use crate::live::{POLL_INTERVAL, Process, Stop};
+use crate::output::Failure;
 
 /// The time for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,13 +44,13 @@ pub struct Connection {
 #[derive(Debug)]
 pub enum RequestError {
     /// The program refuses.
-    Refused(Failure),
+    Refused(probe_protocol::Failure),
     /// The connection has ended just now.
     Lost(String),
     /// The connection had ended before.
     Away,
     /// Nobody reads the log any further. The connection has ended.
-    Log(output::Failure),
+    Log(Failure),
 }
 
 impl fmt::Display for RequestError {
@@ -68,19 +70,6 @@ impl From<ClientError> for RequestError {
             ClientError::Failed(failure) if failure.kind != FailureKind::Protocol => Self::Refused(failure),
             error => Self::Lost(error.to_string()),
         }
-    }
-}
-
-/// An attachment, and the program's notes on it.
-pub struct Attached {
-    pub id: u32,
-    pub notes: Vec<String>,
-}
-
-impl From<probe_protocol::Attached> for Attached {
-    fn from(attached: probe_protocol::Attached) -> Self {
-        let notes = attached.consumers.into_iter().flat_map(|it| it.notes).collect();
-        Self { id: attached.id, notes }
     }
 }
 
@@ -129,7 +118,7 @@ impl Connection {
 
     /// Attaches consumers.
     pub fn attach(&mut self, spec: &str) -> Result<Attached, RequestError> {
-        self.ask(|client| client.attach(&Attach::new(spec))).map(Attached::from)
+        self.ask(|client| client.attach(&Attach::new(spec)))
     }
 
     /// Detaches. If the program does not answer, the end of the connection detaches.
@@ -163,22 +152,18 @@ impl Connection {
             return None;
         }
         let process = &self.keep_alive.process;
-        Some(match Client::connect(process.pid) {
-            // It ran after the connection was made, so the connection is its own.
-            Ok(client) if process.is_running() => {
-                self.client = Some(without_timeout(client));
-                self.pauses.succeed();
-                Ok(())
-            }
-            Ok(_) => {
-                self.pauses.fail();
-                Err(format!("another program has the process id {} now", process.pid))
-            }
-            Err(error) => {
-                self.pauses.fail();
-                Err(error.to_string())
-            }
-        })
+        let connected = match Client::connect(process.pid) {
+            // The process ran after the connection was made, so the connection is its own.
+            Ok(client) if process.is_running() => Ok(client),
+            Ok(_) => Err(format!("another program has the process id {} now", process.pid)),
+            Err(error) => Err(error.to_string()),
+        };
+        if connected.is_ok() {
+            self.pauses.succeed();
+        } else {
+            self.pauses.fail();
+        }
+        Some(connected.map(|client| self.client = Some(without_timeout(client))))
     }
 }
 
@@ -236,4 +221,79 @@ fn await_answer<T: Send>(
         let _ = socket.shutdown(Shutdown::Both);
         Err(trouble)
     })
+}
+
+/// The state beside the connection.
+pub struct KeepAlive {
+    pub process: Process,
+    pub commands: ShellCommands,
+    log: Log,
+    stop: Stop,
+    /// The end of the watch, since its beginning.
+    end: Option<Duration>,
+    /// Whether the program was stopped at the last look.
+    is_stopped: bool,
+    /// Whether it was stopped since [`KeepAlive::take_has_stopped`].
+    has_stopped: bool,
+}
+
+impl KeepAlive {
+    pub fn new(process: Process, log: Log, stop: Stop) -> Self {
+        let commands = ShellCommands::default();
+        Self { process, commands, log, stop, end: None, is_stopped: false, has_stopped: false }
+    }
+
+    /// Begins the windows: sets the end of the watch, since its beginning, and forgets stops.
+    pub fn begin_windows(&mut self, end: Option<Duration>) {
+        (self.end, self.has_stopped) = (end, false);
+    }
+
+    /// Returns whether the watch is to end: by a signal, or by its time.
+    pub fn is_over(&self) -> bool {
+        self.stop.is_set() || self.end.is_some_and(|end| self.log.elapsed() >= end)
+    }
+
+    /// Returns whether the program was stopped at the last look.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Returns whether a look has found the program stopped since the last call.
+    pub fn take_has_stopped(&mut self) -> bool {
+        mem::take(&mut self.has_stopped)
+    }
+
+    /// Logs that the program is stopped or goes on, and the commands that have ended.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn look(&mut self) -> Result<(), Failure> {
+        let was_stopped = mem::replace(&mut self.is_stopped, self.process.is_stopped());
+        match (was_stopped, self.is_stopped) {
+            (false, true) => {
+                self.has_stopped = true;
+                let text = "the program is stopped; its rules wait until it goes on";
+                self.log.event(Event::Stopped, None, text)?;
+            }
+            (true, false) if self.process.is_running() => {
+                self.log.event(Event::Back, None, "the program goes on")?;
+            }
+            _ => (),
+        }
+        self.end_commands()
+    }
+
+    /// Logs the commands that have ended.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn end_commands(&mut self) -> Result<(), Failure> {
+        for (rule, result) in self.commands.ended() {
+            match result {
+                Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
+                Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,17 +1,16 @@
-//! The loop: a window after the other.
+//! The loop that reads the program's figures once a window, and does what the rules say.
 
 use std::fmt;
 use std::time::Duration;
 
 use probe_lang::rules::{Action, Backoff, Engine, Reading, RefCountedSpecs, Step};
-use probe_protocol::FailureKind;
+use probe_protocol::{Attached, FailureKind};
 
-use super::connection::{Attached, Connection, RequestError, STOPPED};
-use super::keep_alive::KeepAlive;
+use super::actions::Recording;
+use super::connection::{Connection, KeepAlive, RequestError, STOPPED};
 use super::log::{Event, Log};
 use super::readings::reading;
-use super::recordings::Recordings;
-use crate::live::{POLL_INTERVAL, Process, Program, Stop};
+use crate::live::{POLL_INTERVAL, Process, Program, Stop, attachment_notes};
 use crate::output::Failure;
 
 /// The state of the watch.
@@ -19,50 +18,56 @@ pub struct RuleDriver {
     pub(super) connection: Connection,
     pub(super) engine: Engine,
     pub(super) log: Log,
-    /// The consumers of figures, and flight recorders of the rules' own.
+    /// The consumers of figures, by the engine's numbers.
     sources: Vec<Source>,
+    /// The flight recorders of the rules' own.
     pub(super) recorders: Vec<Source>,
     pub(super) armed: RefCountedSpecs<u32>,
+    /// Pauses after texts that could not be armed.
     pub(super) arm_pauses: Backoff,
-    pub(super) recordings: Recordings,
+    pub(super) recordings: Vec<Recording>,
 }
 
 /// A consumer that is attached all the time.
+#[derive(Default)]
 pub(super) struct Source {
     pub(super) spec: String,
     pub(super) id: Option<u32>,
-    pauses: Backoff,
-    /// Pauses after reports that failed. An attachment does not end them, or a report that ends the
-    /// connection would be asked for in each window.
+    attach_pauses: Backoff,
+    /// Pauses after reports that failed. A new attachment does not end them, or a report that ends
+    /// the connection would be asked for in each window.
     report_pauses: Backoff,
 }
 
-impl Source {
-    fn of(spec: impl Into<String>) -> Self {
-        let (pauses, report_pauses) = (Backoff::default(), Backoff::default());
-        Self { spec: spec.into(), id: None, pauses, report_pauses }
+/// Makes a failure of the refusal of a malformed text, which ends the watch.
+fn check_text<T>(spec: &str, result: Result<T, RequestError>) -> Result<Result<T, RequestError>, Failure> {
+    match result {
+        Err(RequestError::Refused(failure)) if failure.kind == FailureKind::Malformed => {
+            Err(Failure::Usage(format!("`{spec}`: {failure}")))
+        }
+        other => Ok(other),
     }
 }
 
 impl RuleDriver {
+    /// Takes a connection, and the rules.
     pub fn new(program: Program, engine: Engine, log: Log, stop: Stop) -> Self {
         let Program { client, process } = program;
-        let sources = engine.sources().map(Source::of).collect();
-        let recorders = engine.recorders().into_iter().map(Source::of).collect();
+        let source = |spec: String| Source { spec, ..Source::default() };
         Self {
             connection: Connection::new(client, KeepAlive::new(process, log, stop)),
+            sources: engine.sources().map(|spec| source(spec.to_owned())).collect(),
+            recorders: engine.recorders().into_iter().map(source).collect(),
             engine,
             log,
-            sources,
-            recorders,
             armed: RefCountedSpecs::default(),
             arm_pauses: Backoff::default(),
-            recordings: Recordings::default(),
+            recordings: Vec::new(),
         }
     }
 
-    /// Attaches what the rules need, and takes the baseline. The texts to arm are attached for a
-    /// moment, so that a mistake shows now and not when a rule fires.
+    /// Attaches the consumers that the rules need, and takes the baseline. The texts to arm are
+    /// attached for a moment, so that a mistake shows now and not when a rule fires.
     ///
     /// # Errors
     /// A text that the program finds malformed. Any other refusal is logged.
@@ -71,52 +76,33 @@ impl RuleDriver {
         let pid = self.connection.keep_alive.process.pid;
         let rules = if count == 1 { "rule" } else { "rules" };
         self.log.event(Event::Watching, None, format!("process {pid}, {count} {rules}"))?;
+        let mut specs = Vec::new();
         for (rule, text) in self.engine.rules().enumerate() {
             self.log.event(Event::Waiting, Some(rule), text)?;
-        }
-        let actions: Vec<_> = self.engine.rules().map(|rule| rule.actions().to_vec()).collect();
-        for (rule, action) in
-            actions.iter().enumerate().flat_map(|(rule, all)| all.iter().map(move |it| (rule, it)))
-        {
-            let Action::Arm(spec) = action else { continue };
-            let tried = self.connection.attach(spec);
-            if let Some(Attached { id, .. }) = self.fail_if_malformed(Some(rule), spec, tried)? {
-                let detached = self.connection.detach(id);
-                self.fail_if_malformed(Some(rule), spec, detached)?;
+            for action in text.actions() {
+                if let Action::Arm(spec) = action {
+                    specs.push((rule, spec.clone()));
+                }
             }
         }
-        for place in 0..self.recorders.len() {
-            let attached = self.connection.attach(&self.recorders[place].spec);
-            let spec = self.recorders[place].spec.clone();
-            let attached = self.fail_if_malformed(None, &spec, attached)?;
-            self.note_attached(attached, |all| &mut all.recorders[place])?;
+        for (rule, spec) in specs {
+            let attached = check_text(&spec, self.connection.attach(&spec))?;
+            if let Some(Attached { id, .. }) = self.log_failure(Some(rule), &spec, attached)? {
+                let detached = check_text(&spec, self.connection.detach(id))?;
+                self.log_failure(Some(rule), &spec, detached)?;
+            }
+        }
+        for recorder in 0..self.recorders.len() {
+            self.attach_source(|all| &mut all.recorders[recorder], true)?;
         }
         for source in 0..self.sources.len() {
-            let attached = self.connection.attach(&self.sources[source].spec);
-            let spec = self.sources[source].spec.clone();
-            let attached = self.fail_if_malformed(None, &spec, attached)?;
-            self.note_attached(attached, |all| &mut all.sources[source])?;
+            self.attach_source(|all| &mut all.sources[source], true)?;
             self.take_baseline(source)?;
         }
         Ok(())
     }
 
-    /// Ends the watch if the program finds a text malformed.
-    fn fail_if_malformed<T>(
-        &mut self,
-        rule: Option<usize>,
-        spec: &str,
-        result: Result<T, RequestError>,
-    ) -> Result<Option<T>, Failure> {
-        match result {
-            Err(RequestError::Refused(failure)) if failure.kind == FailureKind::Malformed => {
-                Err(Failure::Usage(format!("`{spec}`: {failure}")))
-            }
-            other => self.log_failure(rule, spec, other),
-        }
-    }
-
-    /// Logs a failure. After a lost connection, it forgets the attachments.
+    /// Logs a failure. After a lost connection, forgets the attachments.
     pub(super) fn log_failure<T>(
         &mut self,
         rule: Option<usize>,
@@ -126,9 +112,9 @@ impl RuleDriver {
         match result {
             Ok(it) => Ok(Some(it)),
             Err(RequestError::Log(failure)) => Err(failure),
-            Err(trouble) => {
-                self.log.event(Event::Failed, rule, format!("{what}: {trouble}"))?;
-                if let RequestError::Lost(reason) = trouble {
+            Err(error) => {
+                self.log.event(Event::Failed, rule, format!("{what}: {error}"))?;
+                if let RequestError::Lost(reason) = error {
                     self.forget_attachments(&reason)?;
                 }
                 Ok(None)
@@ -136,20 +122,26 @@ impl RuleDriver {
         }
     }
 
-    /// Notes the attachment of a source, or that there is none.
-    fn note_attached(
+    /// Attaches a source. Returns whether it could be attached. A text that is malformed at the
+    /// start ends the watch.
+    fn attach_source(
         &mut self,
-        attached: Option<Attached>,
-        of: impl FnOnce(&mut Self) -> &mut Source,
-    ) -> Result<(), Failure> {
+        of: impl Fn(&mut Self) -> &mut Source,
+        is_start: bool,
+    ) -> Result<bool, Failure> {
+        let spec = of(self).spec.clone();
+        let attached = self.connection.attach(&spec);
+        let attached = if is_start { check_text(&spec, attached)? } else { attached };
+        let attached = self.log_failure(None, spec, attached)?;
         let source = of(self);
-        let Some(Attached { id, notes }) = attached else {
-            source.pauses.fail();
-            return Ok(());
+        let Some(attached) = attached else {
+            source.attach_pauses.fail();
+            return Ok(false);
         };
-        source.pauses.succeed();
-        source.id = Some(id);
-        self.notes(None, notes)
+        source.attach_pauses.succeed();
+        let is_renewed = source.id.replace(attached.id).is_some();
+        self.notes(None, if is_renewed { Vec::new() } else { attachment_notes(&attached) })?;
+        Ok(true)
     }
 
     pub(super) fn notes(&self, rule: Option<usize>, notes: Vec<String>) -> Result<(), Failure> {
@@ -158,10 +150,10 @@ impl RuleDriver {
 
     /// Takes the baseline of a source that has just been attached.
     fn take_baseline(&mut self, source: usize) -> Result<(), Failure> {
-        let Some(id) = self.sources[source].id.filter(|_| !self.engine.is_renewed(source)) else {
-            return Ok(());
-        };
-        if let Some(reading) = self.read(source, id)? {
+        if let Some(id) = self.sources[source].id
+            && !self.engine.is_renewed(source)
+            && let Some(reading) = self.read(source, id)?
+        {
             self.engine.begin(source, reading);
         }
         Ok(())
@@ -191,7 +183,10 @@ impl RuleDriver {
         Ok(None)
     }
 
-    /// Runs windows until the time is over, the signal comes, or the program ends.
+    /// Runs windows until the time is over, a signal comes, or the program ends.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
     pub fn run(&mut self, every: Duration, time: Option<Duration>) -> Result<(), Failure> {
         let mut from = self.log.elapsed();
         let end = time.map(|time| time.saturating_add(from));
@@ -199,10 +194,9 @@ impl RuleDriver {
         let mut next = from.saturating_add(every);
         loop {
             let now = self.log.elapsed();
-            if self.connection.keep_alive.is_over() {
-                return Ok(());
-            }
-            if !self.connection.is_up() && !self.connection.keep_alive.process.is_running() {
+            let keep_alive = &mut self.connection.keep_alive;
+            let is_over = keep_alive.is_over();
+            if is_over || !self.connection.is_up() && !self.connection.keep_alive.process.is_running() {
                 return Ok(());
             }
             self.connection.keep_alive.look()?;
@@ -214,7 +208,7 @@ impl RuleDriver {
                 // A late window skips those that it missed.
                 next = self.log.elapsed().saturating_add(every);
             }
-            let due = self.recordings.next_due().filter(|_| !self.is_stopped());
+            let due = self.recordings.iter().map(|it| it.due).min().filter(|_| !self.is_stopped());
             let until = [end, Some(next), due].into_iter().flatten().min();
             let left = until.map_or(POLL_INTERVAL, |at| at.saturating_sub(self.log.elapsed()));
             let was_up = self.connection.is_up();
@@ -228,9 +222,9 @@ impl RuleDriver {
         self.connection.keep_alive.is_stopped()
     }
 
-    /// Ends a window, and returns its end. That of a stopped program is unknown. If it was stopped
-    /// in between, there is an unknown window before the readings, so that no condition holds for
-    /// the time of the stop.
+    /// Ends a window, and returns its end. The window of a stopped program is unknown. If the
+    /// program was stopped in between, there is an unknown window before the readings, so that no
+    /// condition holds for the time of the stop.
     fn end_window(&mut self, mut from: Duration, mut to: Duration) -> Result<Duration, Failure> {
         let readings = if self.is_stopped() { Vec::new() } else { self.take_readings()? };
         if self.connection.keep_alive.take_has_stopped() && !readings.is_empty() {
@@ -254,11 +248,8 @@ impl RuleDriver {
                     for (spec, id) in self.armed.release(rule) {
                         self.disarm(rule, &spec, id)?;
                     }
-                    self.log.event(
-                        Event::Ended,
-                        Some(rule),
-                        format!("after {:.3} s", lasted.as_secs_f64()),
-                    )?;
+                    let text = format!("after {:.3} s", lasted.as_secs_f64());
+                    self.log.event(Event::Ended, Some(rule), text)?;
                 }
             }
         }
@@ -277,13 +268,10 @@ impl RuleDriver {
         for source in 0..self.sources.len() {
             readings.extend(self.read_or_attach(source)?.map(|reading| (source, reading)));
         }
-        for place in 0..self.recorders.len() {
-            let recorder = &mut self.recorders[place];
-            if self.connection.is_up() && recorder.id.is_none() && recorder.pauses.is_due() {
-                let spec = recorder.spec.clone();
-                let attached = self.connection.attach(&spec);
-                let attached = self.log_failure(None, spec, attached)?;
-                self.note_attached(attached, |all| &mut all.recorders[place])?;
+        for at in 0..self.recorders.len() {
+            let recorder = &mut self.recorders[at];
+            if self.connection.is_up() && recorder.id.is_none() && recorder.attach_pauses.is_due() {
+                self.attach_source(|all| &mut all.recorders[at], false)?;
             }
         }
         if self.connection.is_up() && !self.armed.missing().is_empty() && self.arm_pauses.is_due() {
@@ -294,11 +282,11 @@ impl RuleDriver {
 
     /// Reads a source at the end of its window, or attaches it.
     fn read_or_attach(&mut self, source: usize) -> Result<Option<Reading>, Failure> {
-        let it = &mut self.sources[source];
         let is_renewed = self.engine.is_renewed(source);
         if !self.connection.is_up() {
             return Ok(None);
         }
+        let it = &mut self.sources[source];
         if !it.report_pauses.is_due() {
             if is_renewed {
                 self.detach_source(source)?;
@@ -309,28 +297,21 @@ impl RuleDriver {
         if let Some(id) = old.filter(|_| !is_renewed) {
             return self.read(source, id);
         }
-        if !it.pauses.is_due() {
+        if !it.attach_pauses.is_due() {
             return Ok(None);
         }
-        let spec = it.spec.clone();
-        let attached = self.connection.attach(&spec);
-        let attached = self.log_failure(None, &spec, attached)?;
-        let is_there = attached.is_some();
-        let attached =
-            attached.map(|it| Attached { notes: if old.is_none() { it.notes } else { Vec::new() }, ..it });
-        self.note_attached(attached, |all| &mut all.sources[source])?;
-        let Some(old) = old else {
-            self.take_baseline(source)?;
-            return Ok(None);
-        };
-        if !is_there {
-            self.detach_source(source)?;
-            return Ok(None);
+        let is_attached = self.attach_source(|all| &mut all.sources[source], false)?;
+        let mut read = None;
+        match old {
+            None => self.take_baseline(source)?,
+            Some(_) if !is_attached => self.detach_source(source)?,
+            Some(old) => {
+                read = self.read(source, old)?;
+                // Also if it could not be read.
+                let detached = self.connection.detach(old);
+                self.log_failure(None, self.sources[source].spec.clone(), detached)?;
+            }
         }
-        let read = self.read(source, old)?;
-        // Also if it could not be read.
-        let detached = self.connection.detach(old);
-        self.log_failure(None, spec, detached)?;
         Ok(read)
     }
 
@@ -339,20 +320,20 @@ impl RuleDriver {
     fn detach_source(&mut self, source: usize) -> Result<(), Failure> {
         let it = &mut self.sources[source];
         let Some(id) = it.id.take() else { return Ok(()) };
-        let spec = it.spec.clone();
-        let detached = self.connection.detach(id);
+        let (spec, detached) = (it.spec.clone(), self.connection.detach(id));
         self.log_failure(None, spec, detached).map(drop)
     }
 
-    /// Forgets all that was attached, after the end of the connection. The program detaches it.
+    /// Forgets all attachments, after the end of the connection. The program detaches them.
     pub(super) fn forget_attachments(&mut self, reason: &str) -> Result<(), Failure> {
         let process = &self.connection.keep_alive.process;
         let has_ended = process.wait_exit();
         let reason = if has_ended { process.exit_message() } else { reason.to_owned() };
         self.log.event(Event::Lost, None, reason)?;
-        for (rule, path) in self.recordings.give_up() {
+        for Recording { rule, output, .. } in self.recordings.drain(..) {
             let event = if has_ended { Event::Left } else { Event::Failed };
-            self.log.event(event, Some(rule), format!("{path} has the events until about now"))?;
+            let text = format!("{} has the events until about now", output.path.display());
+            self.log.event(event, Some(rule), text)?;
         }
         if has_ended {
             for (spec, _) in self.armed.clear() {
@@ -366,6 +347,9 @@ impl RuleDriver {
     }
 
     /// Detaches all, and logs the numbers of each rule. Returns the program's process.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
     pub fn finish(mut self) -> Result<Process, Failure> {
         self.connection.keep_alive.look()?;
         if self.connection.is_up() && self.is_stopped() {
@@ -380,7 +364,7 @@ impl RuleDriver {
             }
         }
         // The end of the connection detaches the rest, too. It is orderly this way.
-        for id in self.sources.iter().chain(&self.recorders).filter_map(|it| it.id).collect::<Vec<_>>() {
+        for id in self.sources.iter().chain(&self.recorders).filter_map(|it| it.id) {
             let _ = self.connection.detach(id);
         }
         self.connection.keep_alive.end_commands()?;
