@@ -11,7 +11,7 @@ use super::measure::start_detached;
 use crate::args::Top;
 use crate::live::Stop;
 use crate::output::{Failure, Output};
-use crate::top::{Asking, FullScreen, Key, View, Wish, draw};
+use crate::top::{FullScreen, Key, Poller, Query, View, draw};
 
 /// The time between two looks at keys, answers and signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -32,26 +32,26 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     // The thread that asks may wait for an answer until this process ends.
     let _started = program.take_child();
     stop.before_exit(FullScreen::give_back);
-    let asking = Asking::start(program, args.selector.clone());
+    let poller = Poller::start(program, args.selector.clone());
     let screen =
         FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));
-    let shown = screen.and_then(|screen| run_screen(screen, &asking, &stop));
-    let ended = asking.finish(EXIT_TIMEOUT);
+    let shown = screen.and_then(|screen| run_screen(screen, &poller, &stop));
+    let ended = poller.finish(EXIT_TIMEOUT);
     shown?;
     Ok(Output { notes: ended.into_iter().collect(), ..Output::text(String::new()) })
 }
 
 /// Shows answers and takes keys, until somebody ends it or the connection has ended.
-fn run_screen(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Failure> {
+fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<(), Failure> {
     // A terminal that was closed has no reader.
     let closed = |_| Failure::Closed;
     let mut view = View::default();
     let keys = keys();
     let (mut is_new, mut shown) = (true, Vec::new());
     while !view.has_ended && !stop.is_set() {
-        match asking.latest() {
-            Ok(Some(asked)) => {
-                view.take(asked);
+        match poller.latest() {
+            Ok(Some(snapshot)) => {
+                view.take(snapshot);
                 is_new = true;
             }
             Ok(None) => (),
@@ -59,9 +59,9 @@ fn run_screen(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<()
         }
         if is_new {
             screen.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
-            if view.shown != shown {
-                shown.clone_from(&view.shown);
-                asking.wish(Wish::Look(shown.clone()));
+            if view.visible != shown {
+                shown.clone_from(&view.visible);
+                poller.send(Query::Look(shown.clone()));
             }
         }
         let pressed = match keys.recv_timeout(POLL_INTERVAL) {
@@ -70,8 +70,8 @@ fn run_screen(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<()
             Ok(pressed) => Some(pressed),
         };
         is_new = pressed.is_some();
-        if let Some(wish) = pressed.flatten().and_then(|key| view.press(key)) {
-            asking.wish(wish);
+        if let Some(query) = pressed.flatten().and_then(|key| view.press(key)) {
+            poller.send(query);
         }
     }
     Ok(())

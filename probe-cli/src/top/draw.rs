@@ -18,16 +18,16 @@ use crate::table_width;
 use crate::text::{count, escape};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+const CHOSEN_ROW: Style = Style::new().add_modifier(Modifier::REVERSED);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// From this width on, calls, total time and the longest call are shown, too.
-const WIDE: u16 = 110;
+const WIDE_COLUMNS: u16 = 110;
 /// From this width on, the source is shown, too.
-const WIDEST: u16 = 150;
+const WIDEST_COLUMNS: u16 = 150;
 
 /// The width of the column of wall times.
-const OF_OWN: u16 = 10;
+const SELF_TIME_WIDTH: u16 = 10;
 
 /// The keys of each page, in 80 columns.
 const KEYS: &str = "a measure  A all  D off  / filter  s sort  Enter tree  t threads  ? help  q quit";
@@ -36,7 +36,7 @@ const KEYS_OF_CALLERS: &str = "Esc back  q quit";
 const KEYS_OF_HELP: &str = "any key: back";
 const KEYS_OF_FILTER: &str = "Enter done  Esc no filter";
 
-pub(super) const HELP: &[&str] = &[
+pub(super) const HELP_LINES: &[&str] = &[
     "Up Down PgUp PgDn Home End   choose a function (also j, k)",
     "a, d        measure each call of the chosen function, or no longer",
     "A           measure all functions that are shown",
@@ -60,7 +60,7 @@ pub(super) const HELP: &[&str] = &[
 
 /// Draws the view.
 pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
-    let [head, body, said, keys] = Layout::vertical([
+    let [head, body, message, keys] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Fill(1),
         Constraint::Length(1),
@@ -68,30 +68,30 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(heading(view)), head);
-    view.shown.clear();
+    view.visible.clear();
     match view.page {
         Page::Functions => functions(view, frame, body),
         Page::Callers => callers(view, frame, body),
         Page::Threads => threads(view, frame, body),
-        Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
+        Page::Help => frame.render_widget(Paragraph::new(HELP_LINES.join("\n")), body),
     }
-    let has_others = view.page == Page::Functions && view.asked.functions.len() > view.shown.len();
-    let is_seldom = has_others && view.asked.every > Duration::from_secs(1);
+    let has_others = view.page == Page::Functions && view.snapshot.functions.len() > view.visible.len();
+    let is_seldom = has_others && view.snapshot.every > Duration::from_secs(1);
     let line = if view.is_typing {
-        format!("/{}_  {}", escape(&view.filter), escape(&view.said))
-    } else if view.said.is_empty() && !view.filter.is_empty() {
+        format!("/{}_  {}", escape(&view.filter), escape(&view.message))
+    } else if view.message.is_empty() && !view.filter.is_empty() {
         format!("filter: {}", escape(&view.filter))
     } else {
-        escape(&view.said).into_owned()
+        escape(&view.message).into_owned()
     };
     // Beside any other words: such rows may be in the wrong place.
     let age = is_seldom.then(|| {
-        let seconds = view.asked.every.as_secs_f64().ceil();
+        let seconds = view.snapshot.every.as_secs_f64().ceil();
         format!("rows off the screen are up to {seconds} s old")
     });
     let line: Vec<_> = age.into_iter().chain((!line.is_empty()).then_some(line)).collect();
     let line = line.join("; ");
-    frame.render_widget(Paragraph::new(line), said);
+    frame.render_widget(Paragraph::new(line), message);
     let of_page = match view.page {
         _ if view.is_typing => KEYS_OF_FILTER,
         Page::Functions => KEYS,
@@ -104,23 +104,23 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
 
 /// Returns the program, and the cost of its probes.
 fn heading(view: &View) -> Vec<Line<'static>> {
-    let asked = &view.asked;
-    let program = &asked.program;
+    let snapshot = &view.snapshot;
+    let program = &snapshot.program;
     let runtime = escape(&program.runtime);
     let mut parts = vec![format!("{} ({}), runtime {runtime}", escape(&program.name), program.pid)];
     if program.threads != 0 {
         parts.push(count(program.threads.into(), "thread"));
     }
-    if let Some(busy) = asked.busy {
+    if let Some(busy) = snapshot.busy {
         parts.push(format!("CPU {:.0} %", 100.0 * busy));
     }
-    let lost = program.lost_hits.saturating_add(asked.lost);
+    let lost = program.lost_hits.saturating_add(snapshot.lost);
     if lost != 0 {
         parts.push(format!("{lost} lost"));
     }
-    let measured: Vec<_> = asked.functions.iter().filter(|it| it.is_measured).collect();
-    let estimates = match asked.cost {
-        _ if !asked.is_estimating => None,
+    let measured: Vec<_> = snapshot.functions.iter().filter(|it| it.is_measured).collect();
+    let estimates = match snapshot.cost {
+        _ if !snapshot.is_estimating => None,
         Some(cost) => Some(format!("{:.2} % of its CPU time", 100.0 * cost)),
         None => Some("not known yet".to_owned()),
     };
@@ -146,15 +146,15 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
         let first = view.first.min(place).max((place + 1).saturating_sub(height.max(1)));
         (place, first, is_none, rows.into_iter().skip(first).take(height).cloned().collect())
     };
-    (view.first, view.shown) = (first, rows.iter().filter_map(|it| it.probe).collect());
-    let (is_wide, is_widest) = (area.width >= WIDE, area.width >= WIDEST);
+    (view.first, view.visible) = (first, rows.iter().filter_map(|it| it.probe).collect());
+    let (is_wide, is_widest) = (area.width >= WIDE_COLUMNS, area.width >= WIDEST_COLUMNS);
     let mut heading = vec![String::new(), titled(view, Column::Path)];
     let mut widths = vec![Constraint::Length(1), Constraint::Fill(1)];
     let mut add = |name: String, width| {
         heading.push(name);
         widths.push(Constraint::Length(width));
     };
-    for (column, width) in [(Column::Rate, 8), (Column::Own, OF_OWN)] {
+    for (column, width) in [(Column::Rate, 8), (Column::Own, SELF_TIME_WIDTH)] {
         add(titled(view, column), width);
     }
     for (column, width) in [(Column::Mean, 8), (Column::P50, 8), (Column::P99, 8)] {
@@ -192,7 +192,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
             cells.push(ending(&format!("{}:{}", it.file, it.line), 36));
         }
         let row = Row::new(cells);
-        if at == place { row.style(CHOSEN) } else { row }
+        if at == place { row.style(CHOSEN_ROW) } else { row }
     });
     let names = heading.iter().enumerate().map(|(at, name)| match at {
         0 | 1 | 10 => Cell::from(name.clone()),
@@ -202,7 +202,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(names).style(BOLD));
     frame.render_widget(table, area);
     if is_none {
-        let nothing = if view.asked.functions.is_empty() {
+        let nothing = if view.snapshot.functions.is_empty() {
             "no functions among the selected probes; `probectl count` shows hits of others"
         } else {
             "no function matches the filter"
@@ -214,7 +214,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
 
 /// Returns the width of a column of numbers that each terminal shows.
 fn width_of(column: usize) -> usize {
-    if column == 3 { OF_OWN.into() } else { 8 }
+    if column == 3 { SELF_TIME_WIDTH.into() } else { 8 }
 }
 
 /// Returns a column's name, marked if the rows are sorted by it.
@@ -230,7 +230,7 @@ fn titled(view: &View, column: Column) -> String {
 }
 
 fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
-    let Some(callers) = &view.asked.callers else {
+    let Some(callers) = &view.snapshot.callers else {
         return frame.render_widget(Paragraph::new("building a tree of all calls"), area);
     };
     let half = [Constraint::Fill(1), Constraint::Fill(1)];
@@ -268,7 +268,7 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn threads(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
-    let Some(threads) = &view.asked.threads else {
+    let Some(threads) = &view.snapshot.threads else {
         return frame.render_widget(Paragraph::new("reading the threads"), area);
     };
     let height = usize::from(area.height.saturating_sub(1));

@@ -4,7 +4,7 @@ use probe_runtime::__tools::Time;
 
 /// The certainty of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
+pub enum Certainty {
     /// It was counted or measured.
     Exact,
     /// It was estimated: `~`.
@@ -19,23 +19,23 @@ pub struct Figure {
     /// The number.
     pub value: f64,
     /// Its certainty.
-    pub mark: Mark,
+    pub certainty: Certainty,
 }
 
 impl Figure {
     /// A number that was counted or measured.
     pub fn exact(value: f64) -> Self {
-        Self { value, mark: Mark::Exact }
+        Self { value, certainty: Certainty::Exact }
     }
 
     /// A number with this error; without one it is a lower bound.
     pub fn estimated(value: f64, error: Option<f64>) -> Self {
-        let mark = match error {
-            None => Mark::AtLeast,
-            Some(0.0) => Mark::Exact,
-            Some(_) => Mark::Near,
+        let certainty = match error {
+            None => Certainty::AtLeast,
+            Some(0.0) => Certainty::Exact,
+            Some(_) => Certainty::Near,
         };
-        Self { value, mark }
+        Self { value, certainty }
     }
 
     /// Returns the same knowledge of another number.
@@ -46,10 +46,10 @@ impl Figure {
 
     /// Writes it by this form of its value.
     fn marked(self, text: &str) -> String {
-        let mark = match self.mark {
-            Mark::Exact => "",
-            Mark::Near => "~",
-            Mark::AtLeast => "≥",
+        let mark = match self.certainty {
+            Certainty::Exact => "",
+            Certainty::Near => "~",
+            Certainty::AtLeast => "≥",
         };
         format!("{mark}{text}")
     }

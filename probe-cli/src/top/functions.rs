@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::figure::{Figure, Mark};
+use super::figure::{Certainty, Figure};
 use super::reports::{Cost, Estimated, Key, Measured, Report, Times};
 
 /// Seconds between the two reports of a rate, at least.
-const SPAN: f64 = 0.9;
+const MIN_RATE_SPAN: f64 = 0.9;
 
 /// The program itself.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -66,7 +66,7 @@ pub struct Function {
 
 /// A function's numbers in an earlier report, for differences.
 #[derive(Clone, Copy, Debug)]
-struct Past {
+struct Sample {
     /// Seconds of measurement.
     at: f64,
     calls: f64,
@@ -76,22 +76,22 @@ struct Past {
 
 /// The last reports of one consumer about each function, about a second of them.
 #[derive(Default, Debug)]
-struct History(BTreeMap<Key, VecDeque<Past>>);
+struct History(BTreeMap<Key, VecDeque<Sample>>);
 
 impl History {
     /// Adds a report on a function. Returns the changes in a second of its calls, of its time in
     /// itself, and of its likely calls; `None` before there are two reports.
-    fn push(&mut self, key: &Key, now: Past) -> [Option<f64>; 3] {
+    fn push(&mut self, key: &Key, now: Sample) -> [Option<f64>; 3] {
         // A key is copied once only.
         if !self.0.contains_key(key) {
             self.0.insert(key.clone(), VecDeque::new());
         }
-        let Some(past) = self.0.get_mut(key) else { return [None; 3] };
-        past.push_back(now);
-        while past.len() > 2 && past.get(1).is_some_and(|it| now.at - it.at >= SPAN) {
-            past.pop_front();
+        let Some(samples) = self.0.get_mut(key) else { return [None; 3] };
+        samples.push_back(now);
+        while samples.len() > 2 && samples.get(1).is_some_and(|it| now.at - it.at >= MIN_RATE_SPAN) {
+            samples.pop_front();
         }
-        let Some(before) = past.front() else { return [None; 3] };
+        let Some(before) = samples.front() else { return [None; 3] };
         let passed = now.at - before.at;
         // Estimates may be corrected downwards.
         let change = |before: f64, now: f64| (passed > 0.0).then(|| ((now - before) / passed).max(0.0));
@@ -157,10 +157,10 @@ impl Functions {
             let figure = |value: Option<f64>, error| value.map(|value| Figure::estimated(value, error));
             let calls = Figure::estimated(row.calls, row.calls_error);
             let likely = row.calls_per_second_likely.map_or(row.calls, |it| it * report.duration);
-            let now = Past { at: report.duration, calls: row.calls, likely, own: row.self_ns };
+            let now = Sample { at: report.duration, calls: row.calls, likely, own: row.self_ns };
             let [rate, own, likely_rate] = self.estimates.push(&row.key, now);
             // A difference of estimates is one, too.
-            let own = own.map(|own| Figure { value: own / 1e9, mark: Mark::Near });
+            let own = own.map(|own| Figure { value: own / 1e9, certainty: Certainty::Near });
             let function = self.of(&row.key);
             function.calls = Some(calls);
             function.rate = rate.map(|rate| calls.with(rate));
@@ -180,7 +180,7 @@ impl Functions {
         self.lost = self.lost.max(report.lost);
         for Measured { key, times } in &report.rows {
             let (calls, own) = (times.calls, Some(times.self_ns));
-            let now = Past { at: report.duration, calls, likely: calls, own };
+            let now = Sample { at: report.duration, calls, likely: calls, own };
             let [rate, own, _] = self.measurements.push(key, now);
             let Times { calls, total_ns, mean_ns, p50_ns, p99_ns, max_ns, .. } = *times;
             let of_calls = |value: f64| (calls > 0.0).then_some(Figure::exact(value));

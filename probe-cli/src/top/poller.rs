@@ -13,7 +13,7 @@ use crate::live;
 
 /// A request of the person at the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum Query {
     /// Measures the calls of these functions.
     Measure(Vec<String>),
     /// Measures them no longer.
@@ -32,7 +32,7 @@ pub enum Wish {
 
 /// An answer: the present knowledge.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Asked {
+pub struct Snapshot {
     /// The program.
     pub program: Program,
     /// Its functions.
@@ -58,55 +58,55 @@ pub struct Asked {
 /// The latest answer, until somebody takes it. A later one takes its place: a terminal that takes
 /// nothing makes no queue.
 #[derive(Clone, Default)]
-pub struct Latest(Arc<Mutex<Option<Asked>>>);
+pub struct LatestSnapshot(Arc<Mutex<Option<Snapshot>>>);
 
-impl Latest {
+impl LatestSnapshot {
     /// Puts an answer there.
-    pub fn put(&self, answer: Asked) {
+    pub fn put(&self, answer: Snapshot) {
         let mut latest = self.lock();
         let unseen = latest.take().and_then(|it| it.problem);
         // A problem is told once, by the answer after it.
         let problem = answer.problem.or(unseen);
-        *latest = Some(Asked { problem, ..answer });
+        *latest = Some(Snapshot { problem, ..answer });
     }
 
     /// Takes it.
-    pub fn take(&self) -> Option<Asked> {
+    pub fn take(&self) -> Option<Snapshot> {
         self.lock().take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Asked>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Snapshot>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread.
-pub struct Asking {
-    wishes: Sender<Wish>,
-    latest: Latest,
+pub struct Poller {
+    queries: Sender<Query>,
+    latest: LatestSnapshot,
     thread: JoinHandle<Option<String>>,
 }
 
-impl Asking {
+impl Poller {
     /// Starts to ask about the functions of a selector.
     pub fn start(program: live::Program, selector: String) -> Self {
-        let (wishes, requests) = mpsc::channel();
-        let latest = Latest::default();
+        let (queries, requests) = mpsc::channel();
+        let latest = LatestSnapshot::default();
         let answers = latest.clone();
         let thread = thread::spawn(move || Worker::new(program, selector).run(&requests, &answers));
-        Self { wishes, latest, thread }
+        Self { queries, latest, thread }
     }
 
     /// Sends a wish. One to a program that has gone is lost.
-    pub fn wish(&self, wish: Wish) {
-        let _ = self.wishes.send(wish);
+    pub fn send(&self, query: Query) {
+        let _ = self.queries.send(query);
     }
 
     /// Returns the latest answer, if there is a new one; an error once there are no more.
     ///
     /// # Errors
     /// If the connection has ended.
-    pub fn latest(&self) -> Result<Option<Asked>, ()> {
+    pub fn latest(&self) -> Result<Option<Snapshot>, ()> {
         // Looked at first: the last answer comes before the end.
         let has_ended = self.thread.is_finished();
         match self.latest.take() {
@@ -119,7 +119,7 @@ impl Asking {
     /// gives no answer does so itself, when this process ends.
     pub fn finish(self, at_most: Duration) -> Option<String> {
         let begin = Instant::now();
-        drop(self.wishes);
+        drop(self.queries);
         while !self.thread.is_finished() {
             if begin.elapsed() > at_most {
                 return None;

@@ -17,7 +17,7 @@ use ratatui::crossterm::{execute, queue};
 use ratatui::{Frame, Terminal};
 
 /// The time for a terminal to take its last bytes, if the process is to end at once.
-const PATIENCE: Duration = Duration::from_millis(200);
+const RESTORE_TIMEOUT: Duration = Duration::from_millis(200);
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -65,7 +65,7 @@ impl FullScreen {
         let _ = disable_raw_mode();
         let Ok(restoring) = thread::Builder::new().spawn(restore) else { return };
         let begin = Instant::now();
-        while !restoring.is_finished() && begin.elapsed() < PATIENCE {
+        while !restoring.is_finished() && begin.elapsed() < RESTORE_TIMEOUT {
             thread::sleep(Duration::from_millis(1));
         }
     }

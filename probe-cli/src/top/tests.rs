@@ -10,7 +10,7 @@ use ratatui::buffer::Cell;
 use super::callers::Callers;
 use super::draw;
 use super::functions::{Function, Functions, Program};
-use super::poller::{Asked, Latest, Wish};
+use super::poller::{LatestSnapshot, Query, Snapshot};
 use super::reports::Report;
 use super::threads::Thread;
 use super::view::{Column, Key, Page, View};
@@ -77,14 +77,14 @@ fn view() -> View {
         lost_hits: 0,
     };
     let mut view = View::default();
-    view.take(Asked {
+    view.take(Snapshot {
         program,
         functions: functions.list(),
         is_estimating: true,
         busy: functions.busy(),
         cost: functions.cost(),
         lost: functions.lost,
-        ..Asked::default()
+        ..Snapshot::default()
     });
     view
 }
@@ -127,7 +127,7 @@ fn rows_are_sorted_by_what_is_likely_and_not_by_lower_bounds() {
     let mut functions = Functions::default();
     [1.0, 2.0].into_iter().for_each(|seconds| functions.estimate(&report(seconds), true));
     let mut view = View::default();
-    view.take(Asked { functions: functions.list(), ..Asked::default() });
+    view.take(Snapshot { functions: functions.list(), ..Snapshot::default() });
     let paths = |view: &View| view.rows().iter().map(|it| it.path.clone()).collect::<Vec<_>>();
     assert_eq!(paths(&view), ["serve", "callee", "idle"]);
     let shown = screen(&mut view, 80, 8);
@@ -150,7 +150,7 @@ fn a_function_may_be_reported_before_it_is_listed() {
 #[test]
 fn threads_are_on_a_page_of_their_own() {
     let mut view = view();
-    assert_eq!(view.press(Key::Char('t')), Some(Wish::Threads(true)));
+    assert_eq!(view.press(Key::Char('t')), Some(Query::Threads(true)));
     assert!(screen(&mut view, 80, 24).lines().nth(2).unwrap().starts_with("reading the threads"));
     let thread = |id, name: &str, state, busy| Thread {
         id,
@@ -165,7 +165,7 @@ fn threads_are_on_a_page_of_their_own() {
         thread(4711, "shop", "sleeping", Some(0.0)),
         thread(12, "new", "-", None),
     ];
-    view.asked.threads = Some(threads.clone());
+    view.snapshot.threads = Some(threads.clone());
     let expected = "\
 thread                                id     state       CPU     waits  CPU time
 worker\\u{1b}[2J                       11   running    50.0 %    25.0 %    1.50 s
@@ -178,7 +178,7 @@ new                                   12         -         -         -    1.50 s
     assert!(shown.lines().last().unwrap().starts_with("Up Down PgUp PgDn scroll  Esc back"), "{shown}");
     // Of more than fit, the last page is full.
     threads.extend((20..60).map(|id| thread(id, "more", "sleeping", None)));
-    view.asked.threads = Some(threads);
+    view.snapshot.threads = Some(threads);
     assert_eq!(view.press(Key::Move(2)), None);
     assert!(screen(&mut view, 80, 24).lines().nth(3).unwrap().starts_with("new"));
     view.press(Key::Last);
@@ -188,7 +188,7 @@ new                                   12         -         -         -    1.50 s
     view.press(Key::Move(-1));
     let shown = screen(&mut view, 80, 24);
     assert_eq!(shown.lines().nth(21).unwrap().split_whitespace().nth(1), Some("58"), "{shown}");
-    assert_eq!(view.press(Key::Escape), Some(Wish::Threads(false)));
+    assert_eq!(view.press(Key::Escape), Some(Query::Threads(false)));
     assert_eq!(view.page, Page::Functions);
 }
 
@@ -220,9 +220,9 @@ fn no_size_is_too_small() {
 fn keys_choose_filter_and_sort() {
     let mut view = view();
     let paths = |view: &View| view.rows().iter().map(|it| it.path.clone()).collect::<Vec<_>>();
-    assert_eq!(view.press(Key::Char('a')), Some(Wish::Measure(vec!["shop::serve".to_owned()])));
+    assert_eq!(view.press(Key::Char('a')), Some(Query::Measure(vec!["shop::serve".to_owned()])));
     view.press(Key::Move(1));
-    assert_eq!(view.press(Key::Char('d')), Some(Wish::Release(vec!["shop::store::price".to_owned()])));
+    assert_eq!(view.press(Key::Char('d')), Some(Query::Release(vec!["shop::store::price".to_owned()])));
     view.press(Key::Last);
     view.press(Key::Move(7));
     assert_eq!(view.place(&view.rows()), 3);
@@ -237,10 +237,10 @@ fn keys_choose_filter_and_sort() {
     text(&mut view, "group=db");
     assert_eq!(paths(&view), ["shop::store::price", "shop::idle"]);
     let of_both = ["shop::store::price", "shop::idle"].map(str::to_owned).to_vec();
-    assert_eq!(view.press(Key::Char('A')), Some(Wish::Measure(of_both)));
+    assert_eq!(view.press(Key::Char('A')), Some(Query::Measure(of_both)));
     view.press(Key::Escape);
     text(&mut view, "kind=");
-    assert!(view.said.contains("kind"), "{}", view.said);
+    assert!(view.message.contains("kind"), "{}", view.message);
     assert_eq!(paths(&view).len(), 4);
     view.press(Key::Escape);
     let columns: Vec<_> = (0..6)
@@ -253,13 +253,13 @@ fn keys_choose_filter_and_sort() {
     assert_eq!(columns, [&others[1..], &[first, others[0]]].concat());
     view.press(Key::Char('r'));
     assert_eq!(paths(&view)[3], "shop::serve");
-    assert_eq!(view.press(Key::Char('D')), Some(Wish::Disarm));
-    assert_eq!(view.press(Key::Char('e')), Some(Wish::Estimate));
+    assert_eq!(view.press(Key::Char('D')), Some(Query::Disarm));
+    assert_eq!(view.press(Key::Char('e')), Some(Query::Estimate));
     view.press(Key::First);
     let chosen = view.rows()[0].path.clone();
-    assert_eq!(view.press(Key::Enter), Some(Wish::Callers(Some(chosen))));
-    assert_eq!(view.press(Key::Escape), Some(Wish::Callers(None)));
-    assert!(draw::HELP.iter().all(|line| line.chars().count() <= 80));
+    assert_eq!(view.press(Key::Enter), Some(Query::Callers(Some(chosen))));
+    assert_eq!(view.press(Key::Escape), Some(Query::Callers(None)));
+    assert!(draw::HELP_LINES.iter().all(|line| line.chars().count() <= 80));
     view.press(Key::Char('?'));
     assert!(screen(&mut view, 80, 24).contains("Ctrl-C   quit"));
     view.press(Key::Char('x'));
@@ -291,7 +291,7 @@ fn callers_are_summed_over_the_tree() {
     .unwrap();
     let mut view = view();
     view.page = Page::Callers;
-    view.asked.callers = Some(Callers::new("shop::price", &tree));
+    view.snapshot.callers = Some(Callers::new("shop::price", &tree));
     let shown = screen(&mut view, 80, 16);
     let lines: Vec<_> = shown.lines().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
@@ -359,14 +359,14 @@ fn a_report_of_some_functions_leaves_the_others() {
 fn the_functions_on_the_screen_are_known() {
     let mut view = view();
     screen(&mut view, 80, 7);
-    assert_eq!(view.shown, [1, 4], "two rows below the headings");
+    assert_eq!(view.visible, [1, 4], "two rows below the headings");
     view.press(Key::Last);
     let rows: Vec<_> = view.rows().iter().filter_map(|it| it.probe).collect();
     screen(&mut view, 80, 7);
-    assert_eq!((rows.len(), &view.shown[..]), (4, &rows[2..]));
+    assert_eq!((rows.len(), &view.visible[..]), (4, &rows[2..]));
     view.press(Key::Char('?'));
     screen(&mut view, 80, 7);
-    assert_eq!(view.shown, [0; 0]);
+    assert_eq!(view.visible, [0; 0]);
 }
 
 /// With thousands of functions, all are asked about seldom. That is told beside any other words, as
@@ -374,14 +374,14 @@ fn the_functions_on_the_screen_are_known() {
 #[test]
 fn old_rows_are_told() {
     let mut view = view();
-    view.asked.every = Duration::from_millis(4200);
-    let said = |view: &mut View| screen(view, 80, 7).lines().nth(5).unwrap().to_owned();
-    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old");
+    view.snapshot.every = Duration::from_millis(4200);
+    let message = |view: &mut View| screen(view, 80, 7).lines().nth(5).unwrap().to_owned();
+    assert_eq!(message(&mut view), "rows off the screen are up to 5 s old");
     view.press(Key::Char('s'));
-    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old; sorted by wall self");
+    assert_eq!(message(&mut view), "rows off the screen are up to 5 s old; sorted by wall self");
     view.press(Key::Char('/'));
     view.press(Key::Char('s'));
-    assert!(said(&mut view).ends_with(" 5 s old; /s_"), "{view:?}");
+    assert!(message(&mut view).ends_with(" 5 s old; /s_"), "{view:?}");
     let all = screen(&mut view, 80, 24);
     assert!(!all.contains("off the screen"), "{all}");
 }
@@ -389,9 +389,12 @@ fn old_rows_are_told() {
 /// A terminal that takes nothing for a while gets the latest answer then, and each problem.
 #[test]
 fn an_answer_that_nobody_took_is_replaced() {
-    let latest = Latest::default();
-    let answer =
-        |lost, problem: Option<&str>| Asked { lost, problem: problem.map(str::to_owned), ..Asked::default() };
+    let latest = LatestSnapshot::default();
+    let answer = |lost, problem: Option<&str>| Snapshot {
+        lost,
+        problem: problem.map(str::to_owned),
+        ..Snapshot::default()
+    };
     assert_eq!(latest.take(), None);
     latest.put(answer(1, Some("it failed")));
     (2..1000).for_each(|lost| latest.put(answer(lost, None)));

@@ -2,9 +2,9 @@
 
 use probe_runtime::{Kind, Selectable, Selector};
 
-use super::figure::{Figure, Mark};
+use super::figure::{Certainty, Figure};
 use super::functions::Function;
-use super::poller::{Asked, Wish};
+use super::poller::{Query, Snapshot};
 
 /// A key, as far as this knows any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ impl Column {
     /// Returns the number by which a function is sorted: the most likely one, not a lower bound.
     fn weight(self, function: &Function) -> f64 {
         let shown = self.of(function);
-        let known = shown.filter(|it| it.mark != Mark::AtLeast).map(|it| it.value);
+        let known = shown.filter(|it| it.certainty != Certainty::AtLeast).map(|it| it.value);
         let likely = match self {
             Self::Rate => function.likely_rate,
             Self::Own => function.share,
@@ -97,7 +97,7 @@ pub enum Page {
 #[derive(Debug)]
 pub struct View {
     /// The last answer.
-    pub asked: Asked,
+    pub snapshot: Snapshot,
     /// The page.
     pub page: Page,
     /// The rows are sorted by this.
@@ -114,9 +114,9 @@ pub struct View {
     pub first: usize,
     pub first_thread: usize,
     /// The probes of the rows on the screen, as last drawn.
-    pub shown: Vec<u32>,
+    pub visible: Vec<u32>,
     /// The effect of the last key, or a problem.
-    pub said: String,
+    pub message: String,
     /// Whether somebody wants it to end.
     pub has_ended: bool,
 }
@@ -124,7 +124,7 @@ pub struct View {
 impl Default for View {
     fn default() -> Self {
         Self {
-            asked: Asked::default(),
+            snapshot: Snapshot::default(),
             page: Page::Functions,
             column: Column::Rate,
             is_reversed: false,
@@ -133,8 +133,8 @@ impl Default for View {
             chosen: None,
             first: 0,
             first_thread: 0,
-            shown: Vec::new(),
-            said: "asking the program".to_owned(),
+            visible: Vec::new(),
+            message: "asking the program".to_owned(),
             has_ended: false,
         }
     }
@@ -142,19 +142,19 @@ impl Default for View {
 
 impl View {
     /// Takes an answer of the program.
-    pub fn take(&mut self, asked: Asked) {
-        if let Some(problem) = &asked.problem {
-            self.said.clone_from(problem);
-        } else if self.said == Self::default().said {
-            self.said.clear();
+    pub fn take(&mut self, snapshot: Snapshot) {
+        if let Some(problem) = &snapshot.problem {
+            self.message.clone_from(problem);
+        } else if self.message == Self::default().message {
+            self.message.clear();
         }
-        self.asked = asked;
+        self.snapshot = snapshot;
     }
 
     /// Returns the functions that the filter lets through, in their order.
     pub fn rows(&self) -> Vec<&Function> {
         let filter = Filter::new(&self.filter);
-        let mut rows: Vec<_> = self.asked.functions.iter().filter(|it| filter.has(it)).collect();
+        let mut rows: Vec<_> = self.snapshot.functions.iter().filter(|it| filter.has(it)).collect();
         // Functions of which nothing is known stay in the order of their paths.
         rows.sort_by(|a, b| self.column.weight(b).total_cmp(&self.column.weight(a)));
         if self.is_reversed {
@@ -170,7 +170,7 @@ impl View {
     }
 
     /// Takes a key. Returns a request to the program, if the key makes one.
-    pub fn press(&mut self, key: Key) -> Option<Wish> {
+    pub fn press(&mut self, key: Key) -> Option<Query> {
         if key == Key::Interrupt {
             self.has_ended = true;
         } else if self.is_typing {
@@ -200,23 +200,23 @@ impl View {
             Key::Enter => self.is_typing = false,
             _ => (),
         }
-        self.said = Filter::new(&self.filter).problem();
+        self.message = Filter::new(&self.filter).problem();
     }
 
-    fn of_callers(&mut self, key: Key) -> Option<Wish> {
+    fn of_callers(&mut self, key: Key) -> Option<Query> {
         match key {
             Key::Char('q') => self.has_ended = true,
             Key::Escape | Key::Enter | Key::Backspace => {
                 self.page = Page::Functions;
-                return Some(Wish::Callers(None));
+                return Some(Query::Callers(None));
             }
             _ => (),
         }
         None
     }
 
-    fn of_threads(&mut self, key: Key) -> Option<Wish> {
-        let last = self.asked.threads.as_ref().map_or(0, |it| it.len().saturating_sub(1));
+    fn of_threads(&mut self, key: Key) -> Option<Query> {
+        let last = self.snapshot.threads.as_ref().map_or(0, |it| it.len().saturating_sub(1));
         let by = |by: isize| self.first_thread.saturating_add_signed(by).min(last);
         self.first_thread = match key {
             Key::Char('q') => {
@@ -225,7 +225,7 @@ impl View {
             }
             Key::Escape | Key::Enter | Key::Backspace | Key::Char('t') => {
                 self.page = Page::Functions;
-                return Some(Wish::Threads(false));
+                return Some(Query::Threads(false));
             }
             Key::Move(rows) => by(rows),
             Key::Char('j') => by(1),
@@ -237,7 +237,7 @@ impl View {
         None
     }
 
-    fn of_functions(&mut self, key: Key) -> Option<Wish> {
+    fn of_functions(&mut self, key: Key) -> Option<Query> {
         let rows = self.rows();
         let (count, place) = (rows.len(), self.place(&rows));
         let path = rows.get(place).map(|it| it.path.clone());
@@ -249,7 +249,7 @@ impl View {
             Key::Char('k') => Key::Move(-1),
             other => other,
         };
-        let (wish, said) = match key {
+        let (query, message) = match key {
             Key::Move(by) => {
                 self.chosen = chosen(place.saturating_add_signed(by));
                 return None;
@@ -264,30 +264,30 @@ impl View {
             }
             Key::Char('a') => {
                 let path = path?;
-                let said = format!("each call of {path} is measured; its numbers begin anew");
-                (Some(Wish::Measure(vec![path])), said)
+                let message = format!("each call of {path} is measured; its numbers begin anew");
+                (Some(Query::Measure(vec![path])), message)
             }
             Key::Char('d') => {
                 let path = path?;
-                let said = format!("{path} is measured no longer");
-                (Some(Wish::Release(vec![path])), said)
+                let message = format!("{path} is measured no longer");
+                (Some(Query::Release(vec![path])), message)
             }
             Key::Char('A') => {
-                let said = format!("each call of {count} functions is measured");
-                (Some(Wish::Measure(all())), said)
+                let message = format!("each call of {count} functions is measured");
+                (Some(Query::Measure(all())), message)
             }
             Key::Char('D') => {
-                (Some(Wish::Disarm), "all probes of this top are latent; e estimates again".into())
+                (Some(Query::Disarm), "all probes of this top are latent; e estimates again".into())
             }
-            Key::Char('e') => (Some(Wish::Estimate), String::new()),
+            Key::Char('e') => (Some(Query::Estimate), String::new()),
             Key::Enter => {
                 let path = path?;
                 self.page = Page::Callers;
-                (Some(Wish::Callers(Some(path))), String::new())
+                (Some(Query::Callers(Some(path))), String::new())
             }
             Key::Char('t') => {
                 (self.page, self.first_thread) = (Page::Threads, 0);
-                (Some(Wish::Threads(true)), String::new())
+                (Some(Query::Threads(true)), String::new())
             }
             Key::Char('s') => {
                 let at = Column::ALL.iter().position(|it| *it == self.column).unwrap_or(0);
@@ -316,8 +316,8 @@ impl View {
             }
             _ => return None,
         };
-        self.said = said;
-        wish
+        self.message = message;
+        query
     }
 }
 

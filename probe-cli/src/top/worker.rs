@@ -10,26 +10,26 @@ use serde::de::DeserializeOwned;
 
 use super::callers::Callers;
 use super::functions::{Functions, Program};
-use super::pace::{EVERY, Pace};
-use super::poller::{Asked, Latest, Wish};
+use super::pace::{PollPace, REPORT_INTERVALS};
+use super::poller::{LatestSnapshot, Query, Snapshot};
 use super::reports::{Estimated, Measured, Node, Report};
 use super::threads::{Thread, Threads};
 use crate::live;
 
 /// The time between two that need not be so fresh.
-const SELDOM: Duration = Duration::from_secs(1);
+const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
-const BUDGET: &str = "0.3%";
+const PROFILE_BUDGET: &str = "0.3%";
 
 /// The state of the thread.
 pub struct Worker {
     program: live::Program,
     selector: String,
-    about: Program,
+    program_info: Program,
     functions: Functions,
     paths: BTreeSet<String>,
     measured: BTreeSet<String>,
-    asked_for: Option<String>,
+    callers_of: Option<String>,
     /// Attachments: of estimates, of measurements, of the tree of calls.
     estimates: Option<u32>,
     measurements: Option<u32>,
@@ -38,11 +38,11 @@ pub struct Worker {
     threads: Option<(Threads, Option<Vec<Thread>>)>,
     problem: Option<String>,
     /// The probes of the functions on the screen.
-    shown: Vec<u32>,
+    visible: Vec<u32>,
     /// The paces of reports of all functions, of those on the screen, and of the tree.
-    all: Pace,
-    rows: Pace,
-    edges: Pace,
+    all: PollPace,
+    rows: PollPace,
+    edges: PollPace,
     /// Whether all functions have been reported.
     has_all: bool,
     /// The program's probes when they were last listed, and when they may be listed again.
@@ -57,24 +57,24 @@ impl Worker {
     pub fn new(program: live::Program, selector: String) -> Self {
         let hello = program.client.hello();
         let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
-        let about =
+        let program_info =
             Program { name, pid: program.process.pid, runtime: hello.runtime.clone(), ..Program::default() };
-        let pace = Pace::new(Instant::now());
+        let pace = PollPace::new(Instant::now());
         Self {
             program,
             selector,
-            about,
+            program_info,
             functions: Functions::default(),
             paths: BTreeSet::new(),
             measured: BTreeSet::new(),
-            asked_for: None,
+            callers_of: None,
             estimates: None,
             measurements: None,
             tree: None,
             callers: None,
             threads: None,
             problem: None,
-            shown: Vec::new(),
+            visible: Vec::new(),
             all: pace,
             rows: pace,
             edges: pace,
@@ -86,34 +86,34 @@ impl Worker {
     }
 
     /// Asks until nobody looks. Returns why the connection has ended, if it has.
-    pub fn run(mut self, wished: &Receiver<Wish>, latest: &Latest) -> Option<String> {
+    pub fn run(mut self, queries: &Receiver<Query>, latest: &LatestSnapshot) -> Option<String> {
         if let Err(error) = self.begin() {
-            return Some(self.said(&error));
+            return Some(self.message(&error));
         }
         let mut next = Instant::now();
         let mut seldom = next;
         loop {
             if next >= seldom {
-                seldom = next + SELDOM;
+                seldom = next + SLOW_INTERVAL;
                 if let Err(error) = self.ask_for_status() {
-                    return Some(self.said(&error));
+                    return Some(self.message(&error));
                 }
                 self.read_threads();
             }
             if let Err(error) = self.ask(next) {
-                return Some(self.said(&error));
+                return Some(self.message(&error));
             }
             latest.put(self.answer());
             // A late answer skips the moments that it missed.
-            next = (next + EVERY[0]).max(Instant::now());
+            next = (next + REPORT_INTERVALS[0]).max(Instant::now());
             loop {
                 let left = next.saturating_duration_since(Instant::now());
-                match wished.recv_timeout(left) {
-                    Ok(wish) => match self.grant(wish) {
+                match queries.recv_timeout(left) {
+                    Ok(query) => match self.handle(query) {
                         Err(error) if matches!(error, ClientError::Failed(_)) => {
                             self.problem = Some(error.to_string());
                         }
-                        Err(error) => return Some(self.said(&error)),
+                        Err(error) => return Some(self.message(&error)),
                         Ok(()) => (),
                     },
                     Err(RecvTimeoutError::Timeout) => break,
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    fn said(&self, error: &ClientError) -> String {
+    fn message(&self, error: &ClientError) -> String {
         match error {
             ClientError::Ended => self.program.end_reason(),
             other => other.to_string(),
@@ -141,7 +141,7 @@ impl Worker {
 
     fn begin(&mut self) -> Result<(), ClientError> {
         self.ask_for_status()?;
-        match self.estimating(true) {
+        match self.set_estimating(true) {
             // Without estimates the rest works.
             Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
             other => return other,
@@ -171,7 +171,7 @@ impl Worker {
 
     fn ask_for_status(&mut self) -> Result<(), ClientError> {
         let status = self.program.client.status()?;
-        (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
+        (self.program_info.threads, self.program_info.lost_hits) = (status.threads, status.lost_hits);
         if self.probes != status.probes && Instant::now() >= self.listed {
             self.probes = status.probes;
             self.list()?;
@@ -197,8 +197,8 @@ impl Worker {
         let Self { problem, estimates, measurements, tree, .. } = self;
         let mut question = Question { client: &mut self.program.client, problem, took: Duration::ZERO };
         let is_all = now >= self.all.next;
-        let only = if is_all { &[][..] } else { &self.shown };
-        if is_all || (now >= self.rows.next && !self.shown.is_empty()) {
+        let only = if is_all { &[][..] } else { &self.visible };
+        if is_all || (now >= self.rows.next && !self.visible.is_empty()) {
             if let Some(report) = question.report::<Report<Estimated>>(estimates, only)? {
                 self.functions.estimate(&report, is_all);
             }
@@ -209,22 +209,22 @@ impl Worker {
             pace.answered(now, question.took());
             // A rate is of two reports.
             if is_all && !std::mem::replace(&mut self.has_all, true) {
-                pace.next = pace.next.min(now + SELDOM);
+                pace.next = pace.next.min(now + SLOW_INTERVAL);
             }
         }
-        if let Some(path) = self.asked_for.as_ref().filter(|_| now >= self.edges.next) {
+        if let Some(path) = self.callers_of.as_ref().filter(|_| now >= self.edges.next) {
             if let Some(report) = question.report::<Report<Node>>(tree, &[])? {
                 self.callers = Some(Callers::new(path, &report));
             }
             self.edges.answered(now, question.took());
-            self.edges.next = self.edges.next.max(now + SELDOM);
+            self.edges.next = self.edges.next.max(now + SLOW_INTERVAL);
         }
         Ok(())
     }
 
-    fn answer(&mut self) -> Asked {
-        Asked {
-            program: self.about.clone(),
+    fn answer(&mut self) -> Snapshot {
+        Snapshot {
+            program: self.program_info.clone(),
             functions: self.functions.list(),
             is_estimating: self.estimates.is_some(),
             busy: self.functions.busy(),
@@ -237,52 +237,53 @@ impl Worker {
         }
     }
 
-    fn grant(&mut self, wish: Wish) -> Result<(), ClientError> {
-        match wish {
-            Wish::Measure(paths) => {
+    fn handle(&mut self, query: Query) -> Result<(), ClientError> {
+        match query {
+            Query::Measure(paths) => {
                 self.measured.extend(paths);
-                self.measuring()
+                self.reattach_measurements()
             }
-            Wish::Release(paths) => {
+            Query::Release(paths) => {
                 paths.iter().for_each(|path| _ = self.measured.remove(path));
-                self.measuring()
+                self.reattach_measurements()
             }
-            Wish::Disarm => {
+            Query::Disarm => {
                 self.measured.clear();
                 // Each of them, whatever becomes of the others.
-                let all = [self.measuring(), self.neighbours(None), self.estimating(false)];
+                let all =
+                    [self.reattach_measurements(), self.set_callers_of(None), self.set_estimating(false)];
                 all.into_iter().collect()
             }
-            Wish::Estimate => self.estimating(self.estimates.is_none()),
-            Wish::Callers(path) => self.neighbours(path),
-            Wish::Threads(is_wanted) => {
+            Query::Estimate => self.set_estimating(self.estimates.is_none()),
+            Query::Callers(path) => self.set_callers_of(path),
+            Query::Threads(is_wanted) => {
                 let of = Threads::of(self.program.process.pid);
                 self.threads = is_wanted.then_some((of, None));
                 self.read_threads();
                 Ok(())
             }
-            Wish::Look(shown) => {
-                self.shown = shown;
+            Query::Look(shown) => {
+                self.visible = shown;
                 Ok(())
             }
         }
     }
 
-    fn estimating(&mut self, is_wanted: bool) -> Result<(), ClientError> {
+    fn set_estimating(&mut self, is_wanted: bool) -> Result<(), ClientError> {
         if let Some(id) = self.estimates.take_if(|_| !is_wanted) {
             self.functions.forget_estimates();
             self.detach(id)?;
         } else if self.estimates.is_none() && is_wanted {
             self.functions.forget_estimates();
             self.ask_anew();
-            let spec = format!("{}=profile(budget={BUDGET})", self.selector);
+            let spec = format!("{}=profile(budget={PROFILE_BUDGET})", self.selector);
             self.estimates = Some(self.program.client.attach(&Attach::new(spec))?.id);
         }
         Ok(())
     }
 
     /// Attaches what measures the chosen functions, in place of the last one.
-    fn measuring(&mut self) -> Result<(), ClientError> {
+    fn reattach_measurements(&mut self) -> Result<(), ClientError> {
         self.functions.forget_measurements();
         self.ask_anew();
         self.measures_all = !self.measured.is_empty() && self.measured == self.paths;
@@ -302,7 +303,7 @@ impl Worker {
 
     /// Asks about all functions, whose numbers are forgotten.
     fn ask_anew(&mut self) {
-        (self.all, self.has_all) = (Pace::new(Instant::now()), false);
+        (self.all, self.has_all) = (PollPace::new(Instant::now()), false);
     }
 
     /// Detaches what may have been detached already.
@@ -313,11 +314,11 @@ impl Worker {
         }
     }
 
-    fn neighbours(&mut self, path: Option<String>) -> Result<(), ClientError> {
+    fn set_callers_of(&mut self, path: Option<String>) -> Result<(), ClientError> {
         self.callers = None;
-        self.edges = Pace::new(Instant::now());
+        self.edges = PollPace::new(Instant::now());
         let is_wanted = path.is_some();
-        self.asked_for = path;
+        self.callers_of = path;
         if let Some(id) = self.tree.take_if(|_| !is_wanted) {
             self.detach(id)?;
         } else if self.tree.is_none() && is_wanted {
