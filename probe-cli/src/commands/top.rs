@@ -45,7 +45,7 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
 fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<(), Failure> {
     // A terminal that was closed has no reader.
     let closed = |_| Failure::Closed;
-    let mut view = View::default();
+    let mut view = View::new();
     let keys = keys();
     let (mut is_new, mut shown) = (true, Vec::new());
     while !view.has_ended && !stop.is_set() {

@@ -8,11 +8,10 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Paragraph, Row, Table};
 
-use super::callers::Edge;
 use super::figure::{Figure, or_dash};
-use super::functions::Function;
+use super::functions::{Edge, Function};
 use super::view::{Column, Page, View};
 use crate::table_width;
 use crate::text::{count, escape};
@@ -25,9 +24,8 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const WIDE_COLUMNS: u16 = 110;
 /// From this width on, the source is shown, too.
 const WIDEST_COLUMNS: u16 = 150;
-
-/// The width of the column of wall times.
-const SELF_TIME_WIDTH: u16 = 10;
+/// The width of the source's column.
+const SOURCE_WIDTH: u16 = 36;
 
 /// The keys of each page, in 80 columns.
 const KEYS: &str = "a measure  A all  D off  / filter  s sort  Enter tree  t threads  ? help  q quit";
@@ -136,85 +134,58 @@ fn heading(view: &View) -> Vec<Line<'static>> {
     vec![Line::styled(parts.join(", "), BOLD), Line::from(second)]
 }
 
+/// A column of numbers: its heading, its width, and its text for a function.
+type NumberColumn = (String, u16, fn(&Function) -> String);
+
 fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     let height = usize::from(area.height.saturating_sub(1));
-    let (place, first, is_none, rows): (usize, usize, bool, Vec<Function>) = {
+    let (place, first, rows): (usize, usize, Vec<Function>) = {
         let rows = view.rows();
-        let is_none = rows.is_empty();
         let place = view.place(&rows);
         // The chosen row stays on the screen.
         let first = view.first.min(place).max((place + 1).saturating_sub(height.max(1)));
-        (place, first, is_none, rows.into_iter().skip(first).take(height).cloned().collect())
+        (place, first, rows.into_iter().skip(first).take(height).cloned().collect())
     };
     (view.first, view.visible) = (first, rows.iter().filter_map(|it| it.probe).collect());
-    let (is_wide, is_widest) = (area.width >= WIDE_COLUMNS, area.width >= WIDEST_COLUMNS);
-    let mut heading = vec![String::new(), titled(view, Column::Path)];
+    let mut numbers: Vec<NumberColumn> = vec![
+        (titled(view, Column::Rate), 8, |it| or_dash(it.rate, Figure::number)),
+        (titled(view, Column::Own), 10, |it| or_dash(it.own, Figure::percent)),
+        (titled(view, Column::Mean), 8, |it| or_dash(it.mean, Figure::time)),
+        (titled(view, Column::P50), 8, |it| or_dash(it.p50, Figure::time)),
+        (titled(view, Column::P99), 8, |it| or_dash(it.p99, Figure::time)),
+    ];
+    if area.width >= WIDE_COLUMNS {
+        numbers.push(("max".to_owned(), 9, |it| or_dash(it.max, Figure::time)));
+        numbers.push(("total".to_owned(), 9, |it| or_dash(it.total, Figure::time)));
+        numbers.push(("calls".to_owned(), 9, |it| or_dash(it.calls, Figure::number)));
+    }
+    let has_source = area.width >= WIDEST_COLUMNS;
     let mut widths = vec![Constraint::Length(1), Constraint::Fill(1)];
-    let mut add = |name: String, width| {
-        heading.push(name);
-        widths.push(Constraint::Length(width));
-    };
-    for (column, width) in [(Column::Rate, 8), (Column::Own, SELF_TIME_WIDTH)] {
-        add(titled(view, column), width);
-    }
-    for (column, width) in [(Column::Mean, 8), (Column::P50, 8), (Column::P99, 8)] {
-        add(titled(view, column), width);
-    }
-    if is_wide {
-        for name in ["max", "total", "calls"] {
-            add(name.to_owned(), 9);
-        }
-    }
-    if is_widest {
-        add("place".to_owned(), 36);
-    }
+    widths.extend(numbers.iter().map(|(_, width, _)| Constraint::Length(*width)));
+    widths.extend(has_source.then_some(Constraint::Length(SOURCE_WIDTH)));
     let fixed: u16 = widths.iter().map(|it| if let Constraint::Length(it) = it { it + 1 } else { 0 }).sum();
     let path = usize::from(area.width.saturating_sub(fixed));
     let shown = rows.iter().zip(first..).map(|(it, at)| {
-        let numbers = [
-            or_dash(it.rate, Figure::number),
-            or_dash(it.own, Figure::percent),
-            or_dash(it.mean, Figure::time),
-            or_dash(it.p50, Figure::time),
-            or_dash(it.p99, Figure::time),
-        ];
         let mut cells = vec![if it.is_measured { "*" } else { "" }.to_owned(), ending(&it.path, path)];
-        cells.extend(numbers.iter().zip(2..).map(|(it, column)| right(it, width_of(column))));
-        if is_wide {
-            let more = [
-                or_dash(it.max, Figure::time),
-                or_dash(it.total, Figure::time),
-                or_dash(it.calls, Figure::number),
-            ];
-            cells.extend(more.map(|it| right(&it, 9)));
-        }
-        if is_widest {
-            cells.push(ending(&format!("{}:{}", it.file, it.line), 36));
-        }
+        cells.extend(numbers.iter().map(|(_, width, text)| right(&text(it), usize::from(*width))));
+        cells.extend(has_source.then(|| ending(&format!("{}:{}", it.file, it.line), SOURCE_WIDTH.into())));
         let row = Row::new(cells);
         if at == place { row.style(CHOSEN_ROW) } else { row }
     });
-    let names = heading.iter().enumerate().map(|(at, name)| match at {
-        0 | 1 | 10 => Cell::from(name.clone()),
-        2..=6 => Cell::from(right(name, width_of(at))),
-        _ => Cell::from(right(name, 9)),
-    });
-    let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(names).style(BOLD));
+    let mut heading = vec![String::new(), titled(view, Column::Path)];
+    heading.extend(numbers.iter().map(|(name, width, _)| right(name, usize::from(*width))));
+    heading.extend(has_source.then(|| "place".to_owned()));
+    let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(heading).style(BOLD));
     frame.render_widget(table, area);
-    if is_none {
+    if rows.is_empty() && height != 0 {
         let nothing = if view.snapshot.functions.is_empty() {
             "no functions among the selected probes; `probectl count` shows hits of others"
         } else {
             "no function matches the filter"
         };
-        let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+        let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
         frame.render_widget(Paragraph::new(nothing), below);
     }
-}
-
-/// Returns the width of a column of numbers that each terminal shows.
-fn width_of(column: usize) -> usize {
-    if column == 3 { SELF_TIME_WIDTH.into() } else { 8 }
 }
 
 /// Returns a column's name, marked if the rows are sorted by it.

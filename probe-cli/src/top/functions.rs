@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::figure::{Certainty, Figure};
-use super::reports::{Cost, Estimated, Key, Measured, Report, Times};
+use super::reports::{Cost, Estimated, Key, Measured, Node, Report, Times};
 
 /// Seconds between the two reports of a rate, at least.
 const MIN_RATE_SPAN: f64 = 0.9;
@@ -171,7 +171,9 @@ impl Functions {
         }
         if let Some(cost) = report.cost.filter(|_| is_all) {
             let before = self.cost.replace(cost).filter(|it| it.elapsed_ns < cost.elapsed_ns);
-            self.recent = Some(smoothed(self.recent, since(cost, before.unwrap_or_default())));
+            let last = cost.with(before.unwrap_or_default(), |now, before| now - before);
+            // Older costs count the less.
+            self.recent = Some(last.with(self.recent.unwrap_or_default(), |now, before| 0.8 * before + now));
         }
     }
 
@@ -223,23 +225,66 @@ impl Functions {
     }
 }
 
-fn since(now: Cost, before: Cost) -> Cost {
-    Cost {
-        hits_ns: now.hits_ns - before.hits_ns,
-        own_ns: now.own_ns - before.own_ns,
-        used_ns: now.used_ns - before.used_ns,
-        elapsed_ns: now.elapsed_ns - before.elapsed_ns,
+impl Cost {
+    /// Combines the numbers of two costs.
+    fn with(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            hits_ns: combine(self.hits_ns, other.hits_ns),
+            own_ns: combine(self.own_ns, other.own_ns),
+            used_ns: combine(self.used_ns, other.used_ns),
+            elapsed_ns: combine(self.elapsed_ns, other.elapsed_ns),
+        }
     }
 }
 
-/// Adds a cost to the earlier ones, which count the less the older they are.
-fn smoothed(before: Option<Cost>, now: Cost) -> Cost {
-    let before = before.unwrap_or_default();
-    let sum = |before: f64, now: f64| 0.8 * before + now;
-    Cost {
-        hits_ns: sum(before.hits_ns, now.hits_ns),
-        own_ns: sum(before.own_ns, now.own_ns),
-        used_ns: sum(before.used_ns, now.used_ns),
-        elapsed_ns: sum(before.elapsed_ns, now.elapsed_ns),
+/// The calls from one function to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Edge {
+    /// The other function; `None` if no probed one is around the call.
+    pub path: Option<String>,
+    /// Calls since somebody has asked.
+    pub calls: f64,
+    /// Nanoseconds of these.
+    pub total: f64,
+}
+
+/// The neighbours of a function.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Callers {
+    /// The function.
+    pub path: String,
+    /// Seconds since somebody has asked.
+    pub seconds: f64,
+    /// Its callers, those with most calls first.
+    pub around: Vec<Edge>,
+    /// The functions that it calls, those with most time first.
+    pub called: Vec<Edge>,
+}
+
+impl Callers {
+    /// Reads the neighbours from a tree of calls.
+    pub fn new(path: &str, report: &Report<Node>) -> Self {
+        let name = |at: Option<usize>| report.rows.get(at?).and_then(|it| it.function.clone());
+        let (mut above, mut below) = (BTreeMap::new(), BTreeMap::new());
+        let add = |to: &mut BTreeMap<Option<String>, (f64, f64)>, key, node: &Node| {
+            let sums = to.entry(key).or_default();
+            *sums = (sums.0 + node.calls, sums.1 + node.total_ns);
+        };
+        for node in report.rows.iter().filter(|it| it.thread.is_none()) {
+            let caller = name(node.parent);
+            if node.function.as_deref() == Some(path) {
+                add(&mut above, caller.clone(), node);
+            }
+            if caller.as_deref() == Some(path) {
+                add(&mut below, node.function.clone(), node);
+            }
+        }
+        let edges = |of: BTreeMap<_, _>| -> Vec<Edge> {
+            of.into_iter().map(|(path, (calls, total))| Edge { path, calls, total }).collect()
+        };
+        let [mut around, mut called] = [above, below].map(edges);
+        around.sort_by(|a, b| b.calls.total_cmp(&a.calls));
+        called.sort_by(|a, b| b.total.total_cmp(&a.total));
+        Self { path: path.to_owned(), seconds: report.duration, around, called }
     }
 }

@@ -1,15 +1,30 @@
-//! The thread that asks the program, and the ways to and from it.
+//! Polls the program: a thread that asks it at a pace, the attachments in it, and the ways to and
+//! from the thread.
 
-use std::sync::mpsc::{self, Sender};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::callers::Callers;
-use super::functions::{Function, Program};
-use super::threads::Thread;
-use super::worker::Worker;
+use probe_protocol::{Attach, Client, ClientError, FailureKind};
+use probe_runtime::Selector;
+use serde::de::DeserializeOwned;
+
+use super::functions::{Callers, Function, Functions, Program};
+use super::reports::{Estimated, Measured, Node, Report};
+use super::threads::{Thread, Threads};
 use crate::live;
+
+/// The time between two that need not be so fresh.
+const SLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
+const PROFILE_BUDGET: &str = "0.3%";
+/// The time between two questions about the same, at least and at most.
+const REPORT_INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+/// The program's CPU time for an answer is this part of the time between two: 0.1 % of a processor.
+/// There are two at a time: of all functions, and of those on the screen or of the tree of calls.
+const INTERVAL_PER_COST: u32 = 1000;
 
 /// A request of the person at the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,5 +142,399 @@ impl Poller {
             thread::sleep(Duration::from_millis(2));
         }
         self.thread.join().unwrap_or_else(|_| Some("the thread that asks has panicked".to_owned()))
+    }
+}
+
+/// The pace of questions about the same.
+#[derive(Clone, Copy, Debug)]
+struct PollPace {
+    /// When it is due.
+    next: Instant,
+    /// The time to the one after it.
+    every: Duration,
+}
+
+impl PollPace {
+    /// Begins with a question now.
+    fn new(now: Instant) -> Self {
+        Self { next: now, every: REPORT_INTERVALS[0] }
+    }
+
+    /// Notes an answer to the question of this time, and the program's CPU time for it.
+    fn answered(&mut self, due: Instant, took: Duration) {
+        self.every = (took * INTERVAL_PER_COST).clamp(REPORT_INTERVALS[0], REPORT_INTERVALS[1]);
+        self.next = due + self.every;
+    }
+}
+
+/// The state of the thread.
+struct Worker {
+    program: live::Program,
+    selector: String,
+    program_info: Program,
+    functions: Functions,
+    paths: BTreeSet<String>,
+    measured: BTreeSet<String>,
+    callers_of: Option<String>,
+    /// Attachments: of estimates, of measurements, of the tree of calls.
+    estimates: Option<u32>,
+    measurements: Option<u32>,
+    tree: Option<u32>,
+    callers: Option<Callers>,
+    threads: Option<(Threads, Option<Vec<Thread>>)>,
+    problem: Option<String>,
+    /// The probes of the functions on the screen.
+    visible: Vec<u32>,
+    /// The paces of reports of all functions, of those on the screen, and of the tree.
+    all: PollPace,
+    rows: PollPace,
+    edges: PollPace,
+    /// Whether all functions have been reported.
+    has_all: bool,
+    /// The program's probes when they were last listed, and when they may be listed again.
+    probes: u32,
+    listed: Instant,
+    /// Whether all functions are measured, those that come included.
+    measures_all: bool,
+}
+
+impl Worker {
+    /// Begins with a connection, and a selector.
+    fn new(program: live::Program, selector: String) -> Self {
+        let hello = program.client.hello();
+        let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
+        let program_info =
+            Program { name, pid: program.process.pid, runtime: hello.runtime.clone(), ..Program::default() };
+        let pace = PollPace::new(Instant::now());
+        Self {
+            program,
+            selector,
+            program_info,
+            functions: Functions::default(),
+            paths: BTreeSet::new(),
+            measured: BTreeSet::new(),
+            callers_of: None,
+            estimates: None,
+            measurements: None,
+            tree: None,
+            callers: None,
+            threads: None,
+            problem: None,
+            visible: Vec::new(),
+            all: pace,
+            rows: pace,
+            edges: pace,
+            has_all: false,
+            probes: 0,
+            listed: pace.next,
+            measures_all: false,
+        }
+    }
+
+    /// Asks until nobody looks. Returns why the connection has ended, if it has.
+    fn run(mut self, queries: &Receiver<Query>, latest: &LatestSnapshot) -> Option<String> {
+        if let Err(error) = self.begin() {
+            return Some(self.message(&error));
+        }
+        let mut next = Instant::now();
+        let mut seldom = next;
+        loop {
+            if next >= seldom {
+                seldom = next + SLOW_INTERVAL;
+                if let Err(error) = self.ask_for_status() {
+                    return Some(self.message(&error));
+                }
+                self.read_threads();
+            }
+            if let Err(error) = self.ask(next) {
+                return Some(self.message(&error));
+            }
+            latest.put(self.answer());
+            // A late answer skips the moments that it missed.
+            next = (next + REPORT_INTERVALS[0]).max(Instant::now());
+            loop {
+                let left = next.saturating_duration_since(Instant::now());
+                match queries.recv_timeout(left) {
+                    Ok(query) => match self.handle(query) {
+                        Err(error) if matches!(error, ClientError::Failed(_)) => {
+                            self.problem = Some(error.to_string());
+                        }
+                        Err(error) => return Some(self.message(&error)),
+                        Ok(()) => (),
+                    },
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return self.end(),
+                }
+            }
+        }
+    }
+
+    fn message(&self, error: &ClientError) -> String {
+        match error {
+            ClientError::Ended => self.program.end_reason(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Makes all latent.
+    fn end(mut self) -> Option<String> {
+        // The connection's end does the same.
+        for id in [self.estimates, self.measurements, self.tree].into_iter().flatten() {
+            let _ = self.program.client.detach(id);
+        }
+        None
+    }
+
+    fn begin(&mut self) -> Result<(), ClientError> {
+        self.ask_for_status()?;
+        match self.set_estimating(true) {
+            // Without estimates the rest works.
+            Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
+            other => return other,
+        }
+        Ok(())
+    }
+
+    /// Lists the functions, if probes have come or gone: with a plugin, say. The next list follows
+    /// after a hundred times as long as this took: a program may be discovering its functions.
+    fn list(&mut self) -> Result<(), ClientError> {
+        let begun = Instant::now();
+        let probes = match self.program.client.list(&self.selector) {
+            // None is there yet, or any more.
+            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::NoMatch => Vec::new(),
+            probes => probes?,
+        };
+        self.listed = Instant::now() + begun.elapsed() * 100;
+        for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
+            self.functions.add(probe.number, &probe.path, &probe.file, probe.line, probe.group.as_deref());
+            self.paths.insert(probe.path.clone());
+        }
+        if self.measures_all {
+            self.measured.clone_from(&self.paths);
+        }
+        Ok(())
+    }
+
+    fn ask_for_status(&mut self) -> Result<(), ClientError> {
+        let status = self.program.client.status()?;
+        (self.program_info.threads, self.program_info.lost_hits) = (status.threads, status.lost_hits);
+        if self.probes != status.probes && Instant::now() >= self.listed {
+            self.probes = status.probes;
+            self.list()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the threads, if somebody looks at them and it is time. If they can't be read, those of
+    /// before stay.
+    fn read_threads(&mut self) {
+        let Some((threads, shown)) = &mut self.threads else { return };
+        match threads.read_if_due() {
+            Some(Ok(read)) => *shown = Some(read),
+            Some(Err(error)) => {
+                self.problem = Some(format!("the program's threads can't be read: {error}"));
+            }
+            None => (),
+        }
+    }
+
+    /// Asks for the reports that are due at this time.
+    fn ask(&mut self, now: Instant) -> Result<(), ClientError> {
+        let Self { problem, estimates, measurements, tree, .. } = self;
+        let mut question = Question { client: &mut self.program.client, problem, took: Duration::ZERO };
+        let is_all = now >= self.all.next;
+        let only = if is_all { &[][..] } else { &self.visible };
+        if is_all || (now >= self.rows.next && !self.visible.is_empty()) {
+            if let Some(report) = question.report::<Report<Estimated>>(estimates, only)? {
+                self.functions.estimate(&report, is_all);
+            }
+            if let Some(report) = question.report::<Report<Measured>>(measurements, only)? {
+                self.functions.measure(&report, self.measures_all);
+            }
+            let pace = if is_all { &mut self.all } else { &mut self.rows };
+            pace.answered(now, question.took());
+            // A rate is of two reports.
+            if is_all && !std::mem::replace(&mut self.has_all, true) {
+                pace.next = pace.next.min(now + SLOW_INTERVAL);
+            }
+        }
+        if let Some(path) = self.callers_of.as_ref().filter(|_| now >= self.edges.next) {
+            if let Some(report) = question.report::<Report<Node>>(tree, &[])? {
+                self.callers = Some(Callers::new(path, &report));
+            }
+            self.edges.answered(now, question.took());
+            self.edges.next = self.edges.next.max(now + SLOW_INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Snapshot {
+        Snapshot {
+            program: self.program_info.clone(),
+            functions: self.functions.list(),
+            is_estimating: self.estimates.is_some(),
+            busy: self.functions.busy(),
+            cost: self.functions.cost(),
+            lost: self.functions.lost,
+            callers: self.callers.clone(),
+            threads: self.threads.as_ref().and_then(|(_, shown)| shown.clone()),
+            problem: self.problem.take(),
+            every: self.all.every,
+        }
+    }
+
+    fn handle(&mut self, query: Query) -> Result<(), ClientError> {
+        match query {
+            Query::Measure(paths) => {
+                self.measured.extend(paths);
+                self.reattach_measurements()
+            }
+            Query::Release(paths) => {
+                paths.iter().for_each(|path| _ = self.measured.remove(path));
+                self.reattach_measurements()
+            }
+            Query::Disarm => {
+                self.measured.clear();
+                // Each of them, whatever becomes of the others.
+                let all =
+                    [self.reattach_measurements(), self.set_callers_of(None), self.set_estimating(false)];
+                all.into_iter().collect()
+            }
+            Query::Estimate => self.set_estimating(self.estimates.is_none()),
+            Query::Callers(path) => self.set_callers_of(path),
+            Query::Threads(is_wanted) => {
+                let of = Threads::of(self.program.process.pid);
+                self.threads = is_wanted.then_some((of, None));
+                self.read_threads();
+                Ok(())
+            }
+            Query::Look(shown) => {
+                self.visible = shown;
+                Ok(())
+            }
+        }
+    }
+
+    fn set_estimating(&mut self, is_wanted: bool) -> Result<(), ClientError> {
+        if let Some(id) = self.estimates.take_if(|_| !is_wanted) {
+            self.functions.forget_estimates();
+            self.detach(id)?;
+        } else if self.estimates.is_none() && is_wanted {
+            self.functions.forget_estimates();
+            self.ask_anew();
+            let spec = format!("{}=profile(budget={PROFILE_BUDGET})", self.selector);
+            self.estimates = Some(self.program.client.attach(&Attach::new(spec))?.id);
+        }
+        Ok(())
+    }
+
+    /// Attaches what measures the chosen functions, in place of the last one.
+    fn reattach_measurements(&mut self) -> Result<(), ClientError> {
+        self.functions.forget_measurements();
+        self.ask_anew();
+        self.measures_all = !self.measured.is_empty() && self.measured == self.paths;
+        if let Some(id) = self.measurements.take() {
+            self.detach(id)?;
+        }
+        if self.measured.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<_> = self.measured.iter().map(|path| Selector::escape(path)).collect();
+        let chosen = if self.measures_all { self.selector.clone() } else { paths.join(", ") };
+        let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
+        // No function is shown as measured then.
+        self.measurements = Some(attached.inspect_err(|_| self.measured.clear())?.id);
+        Ok(())
+    }
+
+    /// Asks about all functions, whose numbers are forgotten.
+    fn ask_anew(&mut self) {
+        (self.all, self.has_all) = (PollPace::new(Instant::now()), false);
+    }
+
+    /// Detaches what may have been detached already.
+    fn detach(&mut self, id: u32) -> Result<(), ClientError> {
+        match self.program.client.detach(id) {
+            Err(error) if !is_gone(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_callers_of(&mut self, path: Option<String>) -> Result<(), ClientError> {
+        self.callers = None;
+        self.edges = PollPace::new(Instant::now());
+        let is_wanted = path.is_some();
+        self.callers_of = path;
+        if let Some(id) = self.tree.take_if(|_| !is_wanted) {
+            self.detach(id)?;
+        } else if self.tree.is_none() && is_wanted {
+            let spec = format!("{}=call-tree", self.selector);
+            self.tree = Some(self.program.client.attach(&Attach::new(spec))?.id);
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether there is no such attachment any more.
+fn is_gone(error: &ClientError) -> bool {
+    matches!(error, ClientError::Failed(failure) if failure.kind == FailureKind::Unknown)
+}
+
+/// Questions about reports.
+struct Question<'a> {
+    client: &'a mut Client,
+    problem: &'a mut Option<String>,
+    /// The program's CPU time for the answers.
+    took: Duration,
+}
+
+impl Question<'_> {
+    /// Reads the report of an attachment, if there is one, of the functions with `only` these
+    /// probes, or of all; `None`, and a problem, if it is not as expected.
+    fn report<R: DeserializeOwned>(
+        &mut self,
+        attachment: &mut Option<u32>,
+        only: &[u32],
+    ) -> Result<Option<R>, ClientError> {
+        let Some(id) = *attachment else { return Ok(None) };
+        let report = match self.client.report_only(id, 0, "json", only.to_vec()) {
+            Err(error) if is_gone(&error) => {
+                *self.problem = Some(error.to_string());
+                *attachment = None;
+                return Ok(None);
+            }
+            report => report?,
+        };
+        self.took += Duration::from_nanos(report.cpu_ns);
+        match serde_json::from_str(&report.text) {
+            Ok(report) => Ok(Some(report)),
+            Err(error) => {
+                *self.problem = Some(format!("the program's report can't be read: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the program's CPU time for the answers since this was last asked.
+    fn took(&mut self) -> Duration {
+        std::mem::take(&mut self.took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_are_asked_for_less_often() {
+        let due = Instant::now();
+        let mut pace = PollPace::new(due);
+        let mut every = |micros| {
+            pace.answered(due, Duration::from_micros(micros));
+            assert_eq!(pace.next, due + pace.every);
+            pace.every.as_millis()
+        };
+        let paces = [0, 200, 300, 10_000, 60_000_000].map(&mut every);
+        assert_eq!(paces, [250, 250, 300, 10_000, 30_000]);
     }
 }

@@ -7,9 +7,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 
-use super::callers::Callers;
 use super::draw;
-use super::functions::{Function, Functions, Program};
+use super::functions::{Callers, Function, Functions, Program};
 use super::poller::{LatestSnapshot, Query, Snapshot};
 use super::reports::Report;
 use super::threads::Thread;

@@ -25,10 +25,11 @@ pub enum Key {
 }
 
 /// The columns by which rows are sorted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Column {
     Path,
     /// Calls a second.
+    #[default]
     Rate,
     /// Time in itself.
     Own,
@@ -93,8 +94,11 @@ pub enum Page {
     Help,
 }
 
+/// The message until the first answer.
+const FIRST_MESSAGE: &str = "asking the program";
+
 /// The state of the screen.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct View {
     /// The last answer.
     pub snapshot: Snapshot,
@@ -121,31 +125,17 @@ pub struct View {
     pub has_ended: bool,
 }
 
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            snapshot: Snapshot::default(),
-            page: Page::Functions,
-            column: Column::Rate,
-            is_reversed: false,
-            filter: String::new(),
-            is_typing: false,
-            chosen: None,
-            first: 0,
-            first_thread: 0,
-            visible: Vec::new(),
-            message: "asking the program".to_owned(),
-            has_ended: false,
-        }
-    }
-}
-
 impl View {
+    /// Waits for the first answer.
+    pub fn new() -> Self {
+        Self { message: FIRST_MESSAGE.to_owned(), ..Self::default() }
+    }
+
     /// Takes an answer of the program.
     pub fn take(&mut self, snapshot: Snapshot) {
         if let Some(problem) = &snapshot.problem {
             self.message.clone_from(problem);
-        } else if self.message == Self::default().message {
+        } else if self.message == FIRST_MESSAGE {
             self.message.clear();
         }
         self.snapshot = snapshot;
