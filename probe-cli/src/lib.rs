@@ -12,6 +12,7 @@ mod inject;
 mod json;
 #[cfg(target_os = "linux")]
 mod live;
+mod new_file;
 pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;
@@ -20,7 +21,7 @@ pub mod proc_files;
 mod progress;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;
-mod staged;
+
 mod table_width;
 pub mod text;
 #[cfg(target_os = "linux")]

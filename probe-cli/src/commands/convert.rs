@@ -7,8 +7,8 @@ use probe_trace::export::{Error, Format, export};
 use crate::args;
 use crate::call_stats::open;
 use crate::json::Made;
+use crate::new_file::NewFile;
 use crate::output::{Exit, Failure, Output};
-use crate::staged::Staged;
 use crate::text::count;
 
 pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Output, Failure> {
@@ -29,9 +29,9 @@ pub(super) fn convert(traces: &[PathBuf], out: &Path) -> Result<(Vec<String>, Ex
     let clocks = trace.clocks();
     let mut notes = trace.problems().to_vec();
     let mut exit = Exit::Done;
-    let mut file = Staged::create(out).map_err(unwritable)?;
+    let mut file = NewFile::create(out).map_err(unwritable)?;
     let mut items = trace.items();
-    match export(format, clocks, items.by_ref(), &mut file) {
+    match export(format, clocks, items.by_ref(), &mut file.file) {
         Ok(()) => (),
         // The output has all that came before, and is whole.
         Err(Error::Items(error)) => {

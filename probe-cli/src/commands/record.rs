@@ -18,9 +18,9 @@ use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
     watch,
 };
+use crate::new_file::NewFile;
 use crate::output::{Exit, Failure, Output};
 use crate::progress::Progress;
-use crate::staged::Staged;
 
 /// The time for the program to finish a file.
 const FILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,11 +68,11 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     let recorded = args.out.with_file_name(&recorded_name);
     let unwritable = |error| Failure::Input(format!("{} can't be written: {error}", recorded.display()));
     // An earlier file stays until the program has taken this one.
-    let staged = Staged::create(&recorded).map_err(unwritable)?;
+    let staged = NewFile::create(&recorded).map_err(unwritable)?;
     // The program writes all that it has before it answers the last request.
     program.client.set_timeout(FILE_TIMEOUT);
     let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
-    let attached = program.client.record(&attach, staged.file());
+    let attached = program.client.record(&attach, &staged.file);
     let attached = attached.map_err(|error| program.failure(error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = attachment_notes(&attached);
@@ -152,8 +152,8 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
     client.set_timeout(FILE_TIMEOUT);
-    let staged = Staged::create(&args.out).map_err(unwritable)?;
-    let notes = client.snapshot(attachment, consumer, format, staged.file())?;
+    let staged = NewFile::create(&args.out).map_err(unwritable)?;
+    let notes = client.snapshot(attachment, consumer, format, &staged.file)?;
     staged.finish().map_err(unwritable)?;
     let mut text = String::new();
     if is_json {
