@@ -4,12 +4,12 @@
 pub mod args;
 pub mod audit;
 mod call_stats;
+#[expect(non_camel_case_types, reason = "see `output::object`")]
 pub mod commands;
 pub mod doctor;
 pub mod elf;
 #[cfg(target_os = "linux")]
 mod inject;
-mod json;
 #[cfg(target_os = "linux")]
 mod live;
 mod new_file;
@@ -21,7 +21,6 @@ pub mod proc_files;
 mod progress;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;
-
 mod table_width;
 pub mod text;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! The output of a command, and its exit code.
+//! The output of a command: text, a table, or a JSON document; and its exit code.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,9 +6,13 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
+use serde::Serialize;
 
 use crate::table_width::{fit_table, stdout_width};
 use crate::text::{escape_json, escape_lines};
+
+/// The version of the JSON documents, as that of the runtime's reports.
+pub const SCHEMA: u64 = 1;
 
 const HEADING: Style = Style::new().effects(Effects::BOLD);
 const ERROR: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
@@ -58,6 +62,53 @@ impl Output {
     pub fn table(out: String) -> Self {
         Self { has_heading: true, ..Self::text(out) }
     }
+
+    /// Shows notes only.
+    pub fn notes(notes: Vec<String>) -> Self {
+        Self { notes, ..Self::text(String::new()) }
+    }
+}
+
+/// An object of JSON with these members, in their order. The type of a member has the name of the
+/// member.
+macro_rules! object {
+    ($($name:ident: $value:expr),+ $(,)?) => {{
+        #[derive(serde::Serialize)]
+        struct Object<$($name),+> { $($name: $name),+ }
+        Object { $($name: $value),+ }
+    }};
+}
+pub(crate) use object;
+
+/// Returns a JSON document: the version of the format, the command, these members, then the rows,
+/// each on a line of its own, as the runtime's reports have them.
+///
+/// # Errors
+/// If a path in it is not UTF-8.
+pub fn document<R: Serialize>(
+    command: &str,
+    members: &impl Serialize,
+    rows: impl IntoIterator<Item = R>,
+) -> Result<String, Failure> {
+    let members = serde_json::to_string(members).map_err(Failure::input)?;
+    // An object in braces, or `null`.
+    let members = members.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    let members = members.map_or_else(String::new, |it| format!(",{it}"));
+    let mut out = format!("{{\"schema\":{SCHEMA},\"command\":\"{command}\"{members},\"rows\":[").into_bytes();
+    for (at, row) in rows.into_iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"\n" } else { b",\n" });
+        serde_json::to_writer(&mut out, &row).map_err(Failure::input)?;
+    }
+    out.extend_from_slice(b"\n]}\n");
+    String::from_utf8(out).map_err(Failure::input)
+}
+
+/// Returns the JSON document of a command that makes something, in place of rows.
+///
+/// # Errors
+/// As those of [`document`].
+pub fn document_without_rows(command: &str, members: &impl Serialize) -> Result<String, Failure> {
+    document(command, members, [(); 0])
 }
 
 /// Why a command failed, and what to do.
@@ -84,7 +135,7 @@ impl Failure {
         }
     }
 
-    /// A file can't be read or written.
+    /// Describes a file that can't be read or written.
     pub fn input(error: impl fmt::Display) -> Self {
         Self::Input(error.to_string())
     }
@@ -107,22 +158,28 @@ pub fn print(result: Result<Output, Failure>) -> Exit {
             for note in &shown.notes {
                 print_note(note);
             }
-            match write(&shown) {
+            match map_pipe_error(write(&shown)) {
                 // Nobody reads any further, as after `| head`.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => shown.exit,
-                Err(error) => {
-                    write_stderr(ERROR, "error: ", &format!("stdout can't be written: {error}"));
-                    Exit::Input
-                }
-                Ok(()) => shown.exit,
+                Ok(()) | Err(Failure::Closed) => shown.exit,
+                Err(failure) => print_failure(&failure),
             }
         }
         Err(Failure::Closed) => Exit::Done,
-        Err(failure) => {
-            write_stderr(ERROR, "error: ", &failure.to_string());
-            failure.exit()
-        }
+        Err(failure) => print_failure(&failure),
     }
+}
+
+fn print_failure(failure: &Failure) -> Exit {
+    write_stderr(ERROR, "error: ", &failure.to_string());
+    failure.exit()
+}
+
+/// Ends the command if writing to stdout has failed: without a word if nobody reads any further.
+pub(crate) fn map_pipe_error(result: io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Closed,
+        _ => Failure::Input(format!("stdout can't be written: {error}")),
+    })
 }
 
 /// Writes a note to stderr, for a command that does not return.
@@ -143,7 +200,7 @@ fn write(shown: &Output) -> io::Result<()> {
         }
         None => &text,
     };
-    // It has no colours, which would have to be taken out.
+    // The rest has no colours, which would have to be removed for some readers.
     let mut out = io::stdout().lock();
     out.write_all(rest.as_bytes())?;
     out.flush()
@@ -151,6 +208,6 @@ fn write(shown: &Output) -> io::Result<()> {
 
 /// Writes a line to stderr.
 fn write_stderr(style: Style, what: &str, text: &str) {
-    // There is nowhere else to say that stderr is closed.
+    // If stderr is closed, there is nowhere to say so.
     let _ = writeln!(anstream::stderr(), "{style}{what}{style:#}{}", escape_lines(text));
 }

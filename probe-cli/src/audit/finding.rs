@@ -1,12 +1,15 @@
 //! Findings of an audit.
 
+use serde::Serialize;
+
 /// Findings that are kept; the others are counted.
 const SHOWN: usize = 1000;
 
 /// Something that is wrong with a site, or with a table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The site's address; `None` for a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<u64>,
     /// The problem and its consequence.
     pub problem: String,

@@ -4,13 +4,12 @@ use probe_protocol::ClientError;
 
 use crate::args::{AttachTo, Detach};
 use crate::inject::inject;
-use crate::json::Made;
 use crate::live::{Program, connect};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, document_without_rows, object};
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
     let pid = args.pid;
-    let said = match connect(pid) {
+    let done = match connect(pid) {
         Ok(mut client) => {
             client.keep_agent()?;
             format!("an agent serves {} already", client.path().display())
@@ -18,10 +17,15 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Output, Failure> {
         Err(ClientError::NoAgent { .. }) => inject(pid, args.agent.as_deref(), args.plugins, true)?,
         Err(error) => return Err(error.into()),
     };
+    Ok(Output::text(about_process("attach", pid, &done, is_json)?))
+}
+
+/// Returns a line about a process, as text or as a document.
+pub(super) fn about_process(command: &str, pid: u32, done: &str, is_json: bool) -> Result<String, Failure> {
     if is_json {
-        return Ok(Output::text(Made::to_process("attach", pid, &said).document()?));
+        return document_without_rows(command, &object! { pid: pid, done: done });
     }
-    Ok(Output::text(format!("process {pid}: {said}\n")))
+    Ok(format!("process {pid}: {done}\n"))
 }
 
 pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
@@ -32,11 +36,6 @@ pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
     }?;
     let pid = program.process.pid;
     let notes = program.end_agent()?;
-    let said = "the agent is gone, and all its sites are latent";
-    let text = if is_json {
-        Made::to_process("detach", pid, said).document()?
-    } else {
-        format!("process {pid}: {said}\n")
-    };
-    Ok(Output { notes, ..Output::text(text) })
+    let done = "the agent is gone, and all its sites are latent";
+    Ok(Output { notes, ..Output::text(about_process("detach", pid, done, is_json)?) })
 }

@@ -3,13 +3,11 @@
 use std::fmt::Write;
 
 use probe_runtime::__tools::Table;
-use serde::Serialize;
 
 use crate::args;
 use crate::audit::{Audit, AuditedSite, audit};
 use crate::elf::Image;
-use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, document, object};
 use crate::probe_tables::{Form, ObjectProbes};
 use crate::progress::Progress;
 use crate::text::{count, escape};
@@ -95,53 +93,24 @@ fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
     text
 }
 
-#[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
-    file: &'a str,
-    functions_by: &'a str,
-    findings: u64,
-    found: Vec<FindingRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct FindingRow<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    site: Option<u64>,
-    problem: &'a str,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    site: u64,
-    in_word: u64,
-    switched_by: &'a str,
-    form: &'a str,
-    state: &'a str,
-    kind: &'a str,
-    probe: &'a str,
-}
-
 fn as_json(object: &ObjectProbes, audit: &Audit<'_>, is_quiet: bool) -> Result<String, Failure> {
-    let found = audit.findings.shown.iter();
-    let head = Head {
-        schema: SCHEMA,
-        command: "audit",
+    let members = object! {
         file: &object.name,
         functions_by: audit.functions_by,
         findings: audit.findings.count,
-        found: found.map(|it| FindingRow { site: it.site, problem: &it.problem }).collect(),
+        found: &audit.findings.shown,
     };
     let sites: &[AuditedSite<'_>] = if is_quiet { &[] } else { &audit.sites };
-    let rows = sites.iter().map(|audited| Row {
-        site: audited.site.addr,
-        in_word: audited.site.offset_in_word(),
-        switched_by: switched(audited),
-        form: form(audited),
-        state: audited.site.state().name(),
-        kind: audited.probe.kind.name(),
-        probe: &audited.probe.path,
+    let rows = sites.iter().map(|audited| {
+        object! {
+            site: audited.site.addr,
+            in_word: audited.site.offset_in_word(),
+            switched_by: switched(audited),
+            form: form(audited),
+            state: audited.site.state().name(),
+            kind: audited.probe.kind.name(),
+            probe: &audited.probe.path,
+        }
     });
-    document(&head, rows)
+    document("audit", &members, rows)
 }

@@ -6,16 +6,16 @@ use probe_trace::export::{Error, Format, export};
 
 use crate::args;
 use crate::call_stats::open;
-use crate::json::Made;
 use crate::new_file::NewFile;
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, document_without_rows, object};
 use crate::text::count;
 
 pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Output, Failure> {
     let (notes, exit) = convert(&args.traces, &args.out)?;
     let mut text = String::new();
     if is_json {
-        text = Made::to_file("convert", &args.out.display().to_string(), "written").document()?;
+        let out = args.out.display().to_string();
+        text = document_without_rows("convert", &object! { out: out, done: "written" })?;
     }
     Ok(Output { notes, exit, ..Output::text(text) })
 }

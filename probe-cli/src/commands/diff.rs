@@ -12,8 +12,7 @@ use crate::args;
 use crate::call_stats::{Compared, Comparison, Worse, compare};
 use crate::call_stats::{FunctionRow, Report, measure};
 use crate::elf::open_regular;
-use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, SCHEMA, document};
 use crate::progress::Progress;
 use crate::text::{count, escape};
 
@@ -138,9 +137,7 @@ fn lines(compared: &Compared) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
+struct Members<'a> {
     before: &'a Path,
     after: &'a Path,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,9 +148,7 @@ struct Head<'a> {
 }
 
 fn as_json(args: &args::Diff, compared: &Compared, slower: usize) -> Result<String, Failure> {
-    let head = Head {
-        schema: SCHEMA,
-        command: "diff",
+    let members = Members {
         before: &args.before,
         after: &args.after,
         limit: args.fail.map(args::Percent::fraction),
@@ -161,5 +156,5 @@ fn as_json(args: &args::Diff, compared: &Compared, slower: usize) -> Result<Stri
         only_before: &compared.only_before,
         only_after: &compared.only_after,
     };
-    document::<&Comparison>(&head, &compared.rows)
+    document::<&Comparison>("diff", &members, &compared.rows)
 }

@@ -5,43 +5,17 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use probe_runtime::__tools::{Table, try_event};
-use serde::Serialize;
 
 use crate::doctor::{Check, Machine, Verdict, checks};
-use crate::json::{SCHEMA, document};
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, document};
 use crate::text::escape;
-
-#[derive(Serialize)]
-struct Head {
-    schema: u64,
-    command: &'static str,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    check: &'a str,
-    result: &'a str,
-    seen: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    advice: &'a str,
-}
 
 pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let counts = |event| try_event(event).map_err(|missing| missing.to_string());
     let checks = checks(&Machine::this(), &probe_runtime::self_test(), counts, folder.as_deref());
-    let mut shown = if is_json {
-        let rows = checks.iter().map(|check| Row {
-            check: check.name,
-            result: check.verdict.name(),
-            seen: &check.seen,
-            advice: check.advice,
-        });
-        Output::text(document(&Head { schema: SCHEMA, command: "doctor" }, rows)?)
-    } else {
-        Output::table(text(&checks))
-    };
+    let mut shown =
+        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::table(text(&checks)) };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
         shown.exit = Exit::Finding;
     }

@@ -4,55 +4,13 @@ use std::fmt::Write;
 
 use probe_protocol::{Attach, Attached, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
-use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::measure::{AnswerProgress, connect_running, map_pipe_error};
+use super::measure::{AnswerProgress, connect_running};
 use crate::args::{Disable, Enable};
-use crate::json::{SCHEMA, document};
 use crate::live::{Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::text::count;
-
-#[derive(Serialize)]
-struct Enabled {
-    schema: u64,
-    command: &'static str,
-    pid: u32,
-    attachment: u32,
-    kept: bool,
-}
-
-#[derive(Serialize)]
-struct EnabledRow<'a> {
-    consumer: &'a str,
-    selector: &'a str,
-    probes: u64,
-    active: u64,
-    refused: u64,
-    /// `null` while the consumer goes on, if the program has ended, and for a flight recorder.
-    report: Option<Box<RawValue>>,
-}
-
-#[derive(Serialize)]
-struct Disabled {
-    schema: u64,
-    command: &'static str,
-    pid: u32,
-}
-
-#[derive(Serialize)]
-struct DisabledRow {
-    attachment: u32,
-    spec: Option<String>,
-    consumers: Vec<DisabledConsumer>,
-}
-
-#[derive(Serialize)]
-struct DisabledConsumer {
-    consumer: String,
-    report: Option<Box<RawValue>>,
-}
 
 pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
@@ -87,18 +45,20 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let mut last = last.into_iter();
     let mut rows = Vec::new();
     for it in &attached.consumers {
-        rows.push(EnabledRow {
+        rows.push(object! {
             consumer: &it.consumer,
             selector: &it.selector,
             probes: it.probes,
             active: it.sites,
             refused: it.refused,
+            // `null` while the consumer goes on, if the program has ended, and for a flight
+            // recorder.
             report: last.next().flatten().map(raw).transpose()?,
         });
     }
     let pid = program.process.pid;
-    let head = Enabled { schema: SCHEMA, command: "enable", pid, attachment: attached.id, kept: args.keep };
-    Ok(Output { notes, ..Output::text(document(&head, rows)?) })
+    let members = object! { pid: pid, attachment: attached.id, kept: args.keep };
+    Ok(Output { notes, ..Output::text(document("enable", &members, rows)?) })
 }
 
 /// Returns a line for each consumer.
@@ -135,17 +95,17 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
         for (it, report) in consumers.iter().zip(reports) {
             if is_json {
                 let report = report.map(raw).transpose()?;
-                row.push(DisabledConsumer { consumer: it.name.clone(), report });
+                row.push(object! { consumer: it.name.clone(), report: report });
             } else {
                 text.extend(report);
             }
         }
-        rows.push(DisabledRow { attachment: *id, spec: known.map(|it| it.spec.clone()), consumers: row });
+        rows.push(object! { attachment: *id, spec: known.map(|it| it.spec.clone()), consumers: row });
         Ok(())
     });
     let done: Vec<_> = rows.iter().map(|it| it.attachment).collect();
     if is_json {
-        text = document(&Disabled { schema: SCHEMA, command: "disable", pid }, rows)?;
+        text = document("disable", &object! { pid: pid }, rows)?;
     }
     // Reports are written before their attachments go: an error of one of these loses nothing.
     map_pipe_error(Screen::stdout(is_json).finish(&text))?;
@@ -155,7 +115,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     }
     read?;
     notes.push(format!("{} detached", count(done.len() as u64, "attachment")));
-    Ok(Output { notes, ..Output::text(String::new()) })
+    Ok(Output::notes(notes))
 }
 
 /// Returns the reports of an attachment's consumers, of which each has these formats. One may lack

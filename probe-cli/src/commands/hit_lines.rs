@@ -9,6 +9,7 @@ use probe_trace::{FieldValue, Gap, Item, ThreadId, TraceEvent};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::output::object;
 use crate::text::{count, escape, escape_json};
 
 /// Makes lines of items, one after the other.
@@ -38,21 +39,6 @@ struct HitRow<'a> {
     fields: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ns: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct LostRow<'a> {
-    time_ns: u64,
-    until_ns: u64,
-    pid: u64,
-    tid: u64,
-    thread: &'a str,
-    lost: u64,
-}
-
-#[derive(Serialize)]
-struct OffRow {
-    off_ns: u64,
 }
 
 impl Lines {
@@ -90,7 +76,7 @@ impl Lines {
     /// Adds a line about a time in which the probes were latent.
     pub(super) fn off(&mut self, nanoseconds: u64, out: &mut String) {
         if self.is_json {
-            push(out, &OffRow { off_ns: nanoseconds });
+            push(out, &object! { off_ns: nanoseconds });
         } else {
             let time = Time(nanoseconds);
             // Writing to a string never fails.
@@ -138,7 +124,7 @@ impl Lines {
         self.lost += gap.lost;
         let name = self.names.get(&gap.thread).map_or("", String::as_str);
         if self.is_json {
-            let row = LostRow {
+            let row = object! {
                 time_ns: wall(gap.begin),
                 until_ns: wall(gap.end),
                 pid: gap.thread.process,

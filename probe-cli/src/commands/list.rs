@@ -15,10 +15,9 @@ use super::bpftrace;
 use super::probe_rows::{LeftOut, Listed, table};
 use crate::args::List;
 use crate::elf::{HookCalls, Image};
-use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::Program;
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, document};
 use crate::probe_tables::{ObjectProbes, Probe};
 use crate::progress::Progress;
 use crate::text::{count, escape};
@@ -86,16 +85,14 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
         .iter()
         .filter(is_asked)
         .filter_map(|probe| Some(LeftOut { probe: probe.path.clone(), reason: probe.skipped.clone()? }));
-    let head = Head {
-        schema: SCHEMA,
-        command: "list",
+    let members = Members {
         file: &object.name,
         build_id: object.build_id.as_deref(),
         unread: object.unread.count,
         skipped: left_out.collect(),
     };
     let exit = if object.probes.is_empty() { Exit::NoMatch } else { Exit::Done };
-    Ok(Output { notes, exit, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
+    Ok(Output { notes, exit, ..shown(&members, probes.iter().map(|it| Listed::from(*it)), is_json)? })
 }
 
 #[cfg(target_os = "linux")]
@@ -142,15 +139,9 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
             .collect();
         return Ok(Output { notes, ..objects(&rows, is_json)? });
     }
-    let head = Head {
-        schema: SCHEMA,
-        command: "list",
-        file: &executable,
-        build_id: None,
-        unread: status.unreadable_records,
-        skipped: left_out,
-    };
-    Ok(Output { notes, ..shown(&head, listed.iter(), is_json)? })
+    let members =
+        Members { file: &executable, build_id: None, unread: status.unreadable_records, skipped: left_out };
+    Ok(Output { notes, ..shown(&members, listed.iter(), is_json)? })
 }
 
 /// Sorts probes by path, kind and place.
@@ -177,14 +168,14 @@ fn sort(probes: &mut [&Probe]) {
 }
 
 fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
-    head: &Head<'_>,
+    members: &Members<'_>,
     probes: impl Iterator<Item = L> + Clone,
     is_json: bool,
 ) -> Result<Output, Failure> {
     if is_json {
-        document(head, probes).map(Output::text)
+        document("list", members, probes).map(Output::text)
     } else {
-        Ok(Output::table(table(probes, &head.skipped)))
+        Ok(Output::table(table(probes, &members.skipped)))
     }
 }
 
@@ -256,21 +247,13 @@ fn doubts(object: &ObjectProbes) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
+struct Members<'a> {
     file: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     build_id: Option<&'a str>,
     unread: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<LeftOut>,
-}
-
-#[derive(Serialize)]
-struct ObjectHead {
-    schema: u64,
-    command: &'static str,
 }
 
 #[derive(Default, Serialize)]
@@ -301,8 +284,7 @@ impl<'a> ObjectRow<'a> {
 
 fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Output, Failure> {
     if is_json {
-        let head = ObjectHead { schema: SCHEMA, command: "list" };
-        return document(&head, rows).map(Output::text);
+        return document("list", &(), rows).map(Output::text);
     }
     let mut table = Table::new(&["object", "type", "probes", "sites", "unread", "build id"]);
     for row in rows {

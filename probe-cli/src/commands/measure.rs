@@ -1,6 +1,5 @@
 //! `count`, `latency`, `calls`, `profile`, `perf`: a consumer's reports while a program runs.
 
-use std::io;
 use std::time::Duration;
 
 use probe_protocol::{Attach, Client, ClientError, Probe};
@@ -8,7 +7,7 @@ use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
 use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, map_pipe_error};
 use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
@@ -184,12 +183,4 @@ fn pause_and_report(client: &mut Client, attachment: u32, format: &str) -> Resul
         Err(ClientError::Ended) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Ends the command where nobody reads its output any further.
-pub(super) fn map_pipe_error(result: io::Result<()>) -> Result<(), Failure> {
-    result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::Closed,
-        _ => Failure::Input(format!("stdout can't be written: {error}")),
-    })
 }

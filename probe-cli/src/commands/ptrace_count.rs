@@ -7,36 +7,17 @@ use std::time::{Duration, Instant};
 
 use probe_runtime::__tools::{Table, Time};
 use probe_runtime::Selector;
-use serde::Serialize;
 
-use super::measure::map_pipe_error;
+use super::attach::about_process;
 use crate::args::{Disable, Enable, Measure, Status};
-use crate::json::{Made, SCHEMA, document};
 use crate::live::{POLL_INTERVAL, Schedule, Screen, Stop};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::probe_tables::Probe;
 use crate::progress::Progress;
 use crate::ptrace_count::{Counters, Counting};
 use crate::text::{count, escape};
 
 const COUNT: &str = "count";
-
-#[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
-    pid: u32,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    probe: &'a str,
-    kind: &'a str,
-    file: &'a str,
-    line: u32,
-    sites: u64,
-    hits: u64,
-}
 
 pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.which.pid)?;
@@ -57,7 +38,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
         };
         map_pipe_error(screen.finish(&report(COUNT, &counting, &last, is_json)?))?;
         let notes = vec![format!("process {pid} has ended; this is the last report before")];
-        return Ok(Output { notes, ..Output::text(String::new()) });
+        return Ok(Output::notes(notes));
     };
     let report = report(COUNT, &counting, &counters, is_json);
     let closed = rested.and_then(|()| close(&mut counting));
@@ -65,7 +46,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
     let shown = shown.and_then(|()| map_pipe_error(screen.finish(&report?)));
     closed?;
     shown?;
-    Ok(Output { notes: counting.notes, ..Output::text(String::new()) })
+    Ok(Output::notes(counting.notes))
 }
 
 /// Shows reports until a time, a signal or the program's end.
@@ -102,11 +83,8 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let mut counting = begin(pid, &parsed(spec)?)?;
     let sites = counting.sites();
     let done = format!("{} {} counted", count(sites, "site"), if sites == 1 { "is" } else { "are" });
-    let text = if is_json {
-        Made::to_process("enable", pid, &done).document()?
-    } else {
-        format!("process {pid}: {done} until `probectl disable --ptrace -p {pid}`\n")
-    };
+    let until = format!("{done} until `probectl disable --ptrace -p {pid}`");
+    let text = about_process("enable", pid, if is_json { &done } else { &until }, is_json)?;
     tell(&mut counting);
     Ok(Output { notes: counting.notes, ..Output::text(text) })
 }
@@ -134,7 +112,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     drop(progress);
     closed?;
     shown?;
-    Ok(Output { notes: counting.notes, ..Output::text(String::new()) })
+    Ok(Output::notes(counting.notes))
 }
 
 /// Begins to show that a process is waited for: for another command, or for its threads.
@@ -186,15 +164,18 @@ fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool
             .then_with(|| place(one).cmp(&place(other)))
     });
     if is_json {
-        let rows = hits.iter().map(|it| Row {
-            probe: &it.row.probe.path,
-            kind: it.row.probe.kind.name(),
-            file: &it.row.probe.file,
-            line: it.row.probe.line,
-            sites: it.sites,
-            hits: it.count,
+        let rows = hits.iter().map(|it| {
+            let probe = &it.row.probe;
+            object! {
+                probe: &probe.path,
+                kind: probe.kind.name(),
+                file: &*probe.file,
+                line: probe.line,
+                sites: it.sites,
+                hits: it.count,
+            }
         });
-        return document(&Head { schema: SCHEMA, command, pid: counting.pid() }, rows);
+        return document(command, &object! { pid: counting.pid() }, rows);
     }
     let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
     let (hit, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|it| it.count != 0);

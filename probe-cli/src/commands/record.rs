@@ -13,13 +13,12 @@ use probe_trace::export::Format;
 use super::convert::convert;
 use super::measure::{connect_or_start, connect_running, report};
 use crate::args::{Record, Snapshot};
-use crate::json::Made;
 use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
     watch,
 };
 use crate::new_file::NewFile;
-use crate::output::{Exit, Failure, Output};
+use crate::output::{Exit, Failure, Output, document_without_rows, object};
 use crate::progress::Progress;
 
 /// The time for the program to finish a file.
@@ -122,7 +121,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         notes.extend(program.finish());
     }
     if is_json {
-        text = Made::to_file("record", &out.to_string(), &text).document()?;
+        text = document_without_rows("record", &object! { out: out.to_string(), done: text.trim_end() })?;
     }
     Ok(Output { notes, exit, ..Output::text(text) })
 }
@@ -157,7 +156,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure
     staged.finish().map_err(unwritable)?;
     let mut text = String::new();
     if is_json {
-        text = Made::to_file("snapshot", &out.to_string(), "written").document()?;
+        text = document_without_rows("snapshot", &object! { out: out.to_string(), done: "written" })?;
     }
     Ok(Output { notes, ..Output::text(text) })
 }

@@ -1,32 +1,20 @@
 //! `report`: the calls of some traces, a row for each function.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use probe_runtime::__tools::{Table, Time};
-use serde::Serialize;
 
 use crate::args;
 use crate::call_stats::{FunctionRow, Losses, Measured, measure};
-use crate::json::{SCHEMA, document};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, document, object};
 use crate::text::{count, escape, was};
-
-#[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
-    files: &'a [PathBuf],
-    lost: Losses,
-}
 
 pub(super) fn run(args: &args::Report, is_json: bool) -> Result<Output, Failure> {
     let Measured { rows, losses, mut problems } = measure(&args.traces).map_err(Failure::Input)?;
     problems.extend(lines(losses));
     let shown = args.top.unwrap_or(rows.len()).min(rows.len());
     if is_json {
-        let head = Head { schema: SCHEMA, command: "report", files: &args.traces, lost: losses };
-        let out = document(&head, &rows[..shown])?;
+        let out = document("report", &object! { files: &args.traces, lost: losses }, &rows[..shown])?;
         return Ok(Output { notes: problems, ..Output::text(out) });
     }
     let mut text = table(&rows[..shown]);

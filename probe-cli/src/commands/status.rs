@@ -4,50 +4,12 @@ use std::fmt::Write;
 
 use probe_protocol::{AttachmentInfo, Hello, OwnRules, Status};
 use probe_runtime::__tools::Table;
-use serde::Serialize;
 
 use super::measure::connect_running;
 use crate::args;
-use crate::json::{SCHEMA, document};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, document, object};
 use crate::table_width::draw_for_stdout;
 use crate::text::{count, escape};
-
-#[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
-    program: &'a str,
-    pid: u32,
-    runtime: &'a str,
-    probes: u32,
-    threads: u32,
-    clients: u32,
-    of_program: u32,
-    lost_hits: u64,
-    unreadable_records: u64,
-    unreadable_objects: &'a [String],
-    /// `null` if the program follows none.
-    rules: Option<Followed<'a>>,
-}
-
-/// Rules that the program follows by itself.
-#[derive(Serialize)]
-struct Followed<'a> {
-    file: &'a str,
-    rules: u32,
-    firings: u64,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    attachment: u32,
-    spec: &'a str,
-    kept: bool,
-    client: u32,
-    connected: bool,
-    milliseconds: u64,
-}
 
 pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Output, Failure> {
     let mut program = connect_running(&args.running)?;
@@ -103,9 +65,8 @@ fn table(attachments: &[AttachmentInfo]) -> Table {
 }
 
 fn as_json(hello: &Hello, status: &Status) -> Result<String, Failure> {
-    let head = Head {
-        schema: SCHEMA,
-        command: "status",
+    let rules = |it: &OwnRules| object! { file: it.file.clone(), rules: it.rules, firings: it.firings };
+    let members = object! {
         program: &hello.executable,
         pid: hello.pid,
         runtime: &hello.runtime,
@@ -116,19 +77,18 @@ fn as_json(hello: &Hello, status: &Status) -> Result<String, Failure> {
         lost_hits: status.lost_hits,
         unreadable_records: status.unreadable_records,
         unreadable_objects: &status.unreadable_objects,
-        rules: status.rules.as_ref().map(|it| Followed {
-            file: &it.file,
-            rules: it.rules,
-            firings: it.firings,
-        }),
+        // `null` if the program follows none.
+        rules: status.rules.as_ref().map(rules),
     };
-    let rows = status.attachments.iter().map(|it| Row {
-        attachment: it.id,
-        spec: &it.spec,
-        kept: it.is_kept,
-        client: it.client,
-        connected: it.is_connected,
-        milliseconds: it.milliseconds,
+    let rows = status.attachments.iter().map(|it| {
+        object! {
+            attachment: it.id,
+            spec: &it.spec,
+            kept: it.is_kept,
+            client: it.client,
+            connected: it.is_connected,
+            milliseconds: it.milliseconds,
+        }
     });
-    document(&head, rows)
+    document("status", &members, rows)
 }

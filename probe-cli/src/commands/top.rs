@@ -38,7 +38,7 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     let shown = screen.and_then(|screen| run_screen(screen, &poller, &stop));
     let ended = poller.finish(EXIT_TIMEOUT);
     shown?;
-    Ok(Output { notes: ended.into_iter().collect(), ..Output::text(String::new()) })
+    Ok(Output::notes(ended.into_iter().collect()))
 }
 
 /// Shows answers and takes keys, until somebody ends it or the connection has ended.

@@ -19,10 +19,10 @@ use probe_trace::Followed;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::hit_lines::Lines;
-use super::measure::{connect_or_start, map_pipe_error};
+use super::measure::connect_or_start;
 use crate::args::Trace;
 use crate::live::{Schedule, Stop, WatchEnd, attachment_notes, watch};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, map_pipe_error};
 use crate::text::count;
 
 /// The time between two flushes.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     if !stop.is_set() {
         notes.extend(program.finish());
     }
-    Ok(Output { notes, ..Output::text(String::new()) })
+    Ok(Output::notes(notes))
 }
 
 /// A file in memory.

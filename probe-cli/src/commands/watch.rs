@@ -34,5 +34,5 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
     driver.run(args.every, args.time)?;
     let process = driver.finish()?;
     let notes = if stop.is_set() { None } else { process.finish() };
-    Ok(Output { notes: notes.into_iter().collect(), ..Output::text(String::new()) })
+    Ok(Output::notes(notes.into_iter().collect()))
 }

@@ -1,7 +1,10 @@
 //! The result of one check.
 
+use serde::Serialize;
+
 /// How a check ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(into = "&str")]
 pub enum Verdict {
     /// It is as it should be.
     Good,
@@ -11,6 +14,12 @@ pub enum Verdict {
     Bad,
     /// An earlier check has failed, so this one had no result.
     Unknown,
+}
+
+impl From<Verdict> for &str {
+    fn from(verdict: Verdict) -> Self {
+        verdict.name()
+    }
 }
 
 impl Verdict {
@@ -26,15 +35,18 @@ impl Verdict {
 }
 
 /// One thing that was checked.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Check {
     /// The subject.
+    #[serde(rename = "check")]
     pub name: &'static str,
     /// How it ended.
+    #[serde(rename = "result")]
     pub verdict: Verdict,
     /// The observation.
     pub seen: String,
     /// A remedy; empty where none is needed.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub advice: &'static str,
 }
 

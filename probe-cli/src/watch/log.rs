@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use probe_lang::rules::{Figure, Totals, Unit, reasons};
 use serde::Serialize;
 
-use crate::output::Failure;
+use crate::output::{Failure, map_pipe_error};
 use crate::text::{escape, escape_json};
 
 /// An event.
@@ -158,10 +158,6 @@ impl Log {
             format!("{:>10.3}  {rule}{event}: {}\n", line.seconds, escape(text))
         };
         let mut out = io::stdout().lock();
-        let result = out.write_all(written.as_bytes()).and_then(|()| out.flush());
-        result.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::Closed,
-            _ => Failure::Input(format!("stdout can't be written: {error}")),
-        })
+        map_pipe_error(out.write_all(written.as_bytes()).and_then(|()| out.flush()))
     }
 }
