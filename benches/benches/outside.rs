@@ -19,7 +19,7 @@ mod measured {
     use std::time::{Duration, Instant};
 
     use probe_benches::{Scale, figure, median};
-    use probe_cli::args::{Arguments, Command as Asked, Disable, Enable, Running, RunningProgram};
+    use probe_cli::args::{Arguments, Command as Asked, Disable, Enable, LiveCommand, Running, RunningProgram};
     use probe_cli::commands;
     use probe_tests::{c_library, folder::Folder};
 
@@ -156,12 +156,12 @@ mod measured {
         let before = target.beginnings(1);
         let spec = selector.to_owned();
         let enable = Enable { spec, running: running.clone(), keep: true, ptrace: true };
-        let (took, notes) = probectl(Asked::Enable(enable));
+        let (took, notes) = probectl(Asked::Live(LiveCommand::Enable(enable)));
         assert_ne!(target.beginnings(1), before);
         let ns = if threads == 0 { target.call(1_000_000) } else { f64::NAN };
         let arming = stood(&notes);
         let disable = Disable { attachments: Vec::new(), running, ptrace: true };
-        let (_, notes) = probectl(Asked::Disable(disable));
+        let (_, notes) = probectl(Asked::Live(LiveCommand::Disable(disable)));
         assert_eq!(target.beginnings(1), before);
         [took, arming.max(stood(&notes)), ns]
     }

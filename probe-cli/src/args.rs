@@ -74,108 +74,10 @@ pub enum Command {
     /// Compares the mean times of each function's calls. The error holds in 95 of 100 comparisons
     /// if both runs are typical. Two runs of one program may differ by more.
     Diff(Diff),
-    /// Counts hits in a running program
-    ///
-    /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
-    /// at the end, or one at each interval of --every. The probes are latent again when it ends,
-    /// also if it is killed; then, with --ptrace, `disable --ptrace` makes them so.
+    /// A command on a running program.
     #[cfg(target_os = "linux")]
-    Count(Count),
-    /// Measures how long calls take in a running program: mean, percentiles, maximum
-    ///
-    /// Shows times as `count` shows numbers.
-    #[cfg(target_os = "linux")]
-    Latency(Measure),
-    /// Groups the hits of a running program by their fields: sums, extremes, histograms
-    ///
-    /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
-    /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
-    #[cfg(target_os = "linux")]
-    Aggregate(Aggregate),
-    /// Draws the call tree of a running program, with times
-    ///
-    /// Shows trees as `count` shows numbers.
-    #[cfg(target_os = "linux")]
-    Calls(Measure),
-    /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
-    ///
-    /// Shows estimates as `count` shows numbers.
-    #[cfg(target_os = "linux")]
-    Profile(Measure),
-    /// Counts cycles, cache misses and page faults of functions in a running program
-    ///
-    /// Shows events as `count` shows numbers.
-    #[cfg(target_os = "linux")]
-    Perf(Measure),
-    /// Shows the functions of a running program on the whole terminal: rates, times, callers
-    ///
-    /// Estimates all functions of the selector, for 0.3 % of the program's CPU time; answering
-    /// takes up to 0.1 % of a processor more, and attaching to many thousands of sites takes
-    /// milliseconds. Keys measure each call of some functions, make all latent, filter, sort, and
-    /// show callers; `?` lists them.
-    /// The probes are latent again when it ends. The output of a program that it starts is
-    /// discarded.
-    #[cfg(target_os = "linux")]
-    Top(Top),
-    /// Shows each hit in a running program, a line each, as it comes
-    ///
-    /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
-    /// An exit has the time of its call. With --json, each line is an object. The probes are latent
-    /// again when it ends, also if it is killed.
-    #[cfg(target_os = "linux")]
-    Trace(Trace),
-    /// Records a trace of a running program into a file
-    ///
-    /// The program writes the file while it runs. The ending of FILE tells the format: .probetrace
-    /// for `report` and `convert`, or .pftrace for Perfetto. The latter is made at the end, of a
-    /// .pftrace.probetrace beside it, which goes. If hits are lost, try a larger --ring.
-    #[cfg(target_os = "linux")]
-    Record(Record),
-    /// Writes the latest events of a running program's flight recorder into a file
-    ///
-    /// `enable --keep -p PID '**=trace(flight)'` begins such a recorder. The ending of FILE tells
-    /// the format: .pftrace, .probetrace, .json, .firefox.json or .folded.
-    #[cfg(target_os = "linux")]
-    Snapshot(Snapshot),
-    /// Watches a running program by rules: when a condition holds, then it acts
-    ///
-    /// `probectl watch -p PID 'when p99(net::handle) > 5ms for 2s then record db::* for 1s'`. Rules
-    /// arm and disarm consumers, record traces, take snapshots and run commands. Each firing is a
-    /// line on stdout, with --json an object. All is detached when it ends, also if it is killed.
-    #[cfg(target_os = "linux")]
-    Watch(Watch),
-    /// Attaches consumers to a running program, in the grammar of PROBES
-    ///
-    /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
-    /// alone counts.
-    #[cfg(target_os = "linux")]
-    Enable(Enable),
-    /// Detaches what `enable --keep` has attached, and shows the last reports
-    #[cfg(target_os = "linux")]
-    Disable(Disable),
-    /// Shows a running program: its probes, clients and attachments
-    #[cfg(target_os = "linux")]
-    Status(Status),
-    /// Brings an agent to a running program that has probes, and none
-    ///
-    /// The runtime of the program's own serves, or a library that is loaded into it. One thread at
-    /// a time is stopped for that, for less than a millisecond as a rule. The other commands do so
-    /// by themselves with -p, and take the agent away again.
-    #[cfg(target_os = "linux")]
-    Attach(AttachTo),
-    /// Takes the agent of a running program away
-    ///
-    /// All that clients have attached is detached. No thread, socket or descriptor of the agent
-    /// stays; a library that was loaded does. `attach` brings the agent back.
-    #[cfg(target_os = "linux")]
-    Detach(Detach),
-    /// Starts a program that has probes, but no agent: a preloaded library brings one
-    ///
-    /// The program takes the place of `probectl`, and ends as it would without. Its children get
-    /// the agent, too. Programs without probes stay as they are. An agent of the program's own
-    /// serves in place of this one.
-    #[cfg(target_os = "linux")]
-    Run(Run),
+    #[command(flatten)]
+    Live(LiveCommand),
     /// Tells what this machine and this process allow, and what to do
     ///
     /// Ends with 1 if sites can't be switched here.
@@ -186,6 +88,97 @@ pub enum Command {
     Man(Man),
 }
 
+/// A command on a running program, with its arguments.
+#[cfg(target_os = "linux")]
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum LiveCommand {
+    /// Counts hits in a running program
+    ///
+    /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
+    /// at the end, or one at each interval of --every. The probes are latent again when it ends,
+    /// also if it is killed; then, with --ptrace, `disable --ptrace` makes them so.
+    Count(Count),
+    /// Measures how long calls take in a running program: mean, percentiles, maximum
+    ///
+    /// Shows times as `count` shows numbers.
+    Latency(Measure),
+    /// Groups the hits of a running program by their fields: sums, extremes, histograms
+    ///
+    /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
+    /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
+    Aggregate(Aggregate),
+    /// Draws the call tree of a running program, with times
+    ///
+    /// Shows trees as `count` shows numbers.
+    Calls(Measure),
+    /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
+    ///
+    /// Shows estimates as `count` shows numbers.
+    Profile(Measure),
+    /// Counts cycles, cache misses and page faults of functions in a running program
+    ///
+    /// Shows events as `count` shows numbers.
+    Perf(Measure),
+    /// Shows the functions of a running program on the whole terminal: rates, times, callers
+    ///
+    /// Estimates all functions of the selector, for 0.3 % of the program's CPU time; answering
+    /// takes up to 0.1 % of a processor more, and attaching to many thousands of sites takes
+    /// milliseconds. Keys measure each call of some functions, make all latent, filter, sort, and
+    /// show callers; `?` lists them.
+    /// The probes are latent again when it ends. The output of a program that it starts is
+    /// discarded.
+    Top(Top),
+    /// Shows each hit in a running program, a line each, as it comes
+    ///
+    /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
+    /// An exit has the time of its call. With --json, each line is an object. The probes are latent
+    /// again when it ends, also if it is killed.
+    Trace(Trace),
+    /// Records a trace of a running program into a file
+    ///
+    /// The program writes the file while it runs. The ending of FILE tells the format: .probetrace
+    /// for `report` and `convert`, or .pftrace for Perfetto. The latter is made at the end, of a
+    /// .pftrace.probetrace beside it, which goes. If hits are lost, try a larger --ring.
+    Record(Record),
+    /// Writes the latest events of a running program's flight recorder into a file
+    ///
+    /// `enable --keep -p PID '**=trace(flight)'` begins such a recorder. The ending of FILE tells
+    /// the format: .pftrace, .probetrace, .json, .firefox.json or .folded.
+    Snapshot(Snapshot),
+    /// Watches a running program by rules: when a condition holds, then it acts
+    ///
+    /// `probectl watch -p PID 'when p99(net::handle) > 5ms for 2s then record db::* for 1s'`. Rules
+    /// arm and disarm consumers, record traces, take snapshots and run commands. Each firing is a
+    /// line on stdout, with --json an object. All is detached when it ends, also if it is killed.
+    Watch(Watch),
+    /// Attaches consumers to a running program, in the grammar of PROBES
+    ///
+    /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
+    /// alone counts.
+    Enable(Enable),
+    /// Detaches what `enable --keep` has attached, and shows the last reports
+    Disable(Disable),
+    /// Shows a running program: its probes, clients and attachments
+    Status(Status),
+    /// Brings an agent to a running program that has probes, and none
+    ///
+    /// The runtime of the program's own serves, or a library that is loaded into it. One thread at
+    /// a time is stopped for that, for less than a millisecond as a rule. The other commands do so
+    /// by themselves with -p, and take the agent away again.
+    Attach(AttachTo),
+    /// Takes the agent of a running program away
+    ///
+    /// All that clients have attached is detached. No thread, socket or descriptor of the agent
+    /// stays; a library that was loaded does. `attach` brings the agent back.
+    Detach(Detach),
+    /// Starts a program that has probes, but no agent: a preloaded library brings one
+    ///
+    /// The program takes the place of `probectl`, and ends as it would without. Its children get
+    /// the agent, too. Programs without probes stay as they are. An agent of the program's own
+    /// serves in place of this one.
+    Run(Run),
+}
+
 impl Command {
     /// Returns the reason why a command has no document. `top` names other commands itself.
     pub fn has_no_json(&self) -> Option<&'static str> {
@@ -193,7 +186,7 @@ impl Command {
             Self::Completions(_) => Some("completions are a script for a shell"),
             Self::Man(_) => Some("a manual page is no document"),
             #[cfg(target_os = "linux")]
-            Self::Run(_) => Some("all output of `run` is the program's own"),
+            Self::Live(LiveCommand::Run(_)) => Some("all output of `run` is the program's own"),
             _ => None,
         }
     }
@@ -203,10 +196,12 @@ impl Command {
     pub fn is_by_ptrace(&self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Count(Count { ptrace, .. })
-            | Self::Enable(Enable { ptrace, .. })
-            | Self::Disable(Disable { ptrace, .. })
-            | Self::Status(Status { ptrace, .. }) => *ptrace,
+            Self::Live(
+                LiveCommand::Count(Count { ptrace, .. })
+                | LiveCommand::Enable(Enable { ptrace, .. })
+                | LiveCommand::Disable(Disable { ptrace, .. })
+                | LiveCommand::Status(Status { ptrace, .. }),
+            ) => *ptrace,
             _ => false,
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Output, Failure
 }
 
 /// Converts traces to the format that the ending of `out` tells. Returns notes on missing parts.
-pub(super) fn convert(traces: &[PathBuf], out: &Path) -> Result<(Vec<String>, Exit), Failure> {
+pub(in crate::commands) fn convert(traces: &[PathBuf], out: &Path) -> Result<(Vec<String>, Exit), Failure> {
     let format = Format::from_path(out).map_err(|error| Failure::Usage(error.to_string()))?;
     let shown = out.display();
     let unwritable = |error| Failure::Input(format!("{shown} can't be written: {error}"));

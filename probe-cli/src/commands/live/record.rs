@@ -10,9 +10,9 @@ use probe_protocol::{Attach, ClientError};
 use probe_trace::Trace;
 use probe_trace::export::Format;
 
-use super::convert::convert;
 use super::measure::{connect_or_start, connect_running, report};
 use crate::args::{Record, Snapshot};
+use crate::commands::convert::convert;
 use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
     watch,

@@ -1,0 +1,47 @@
+//! The commands on running programs.
+
+mod attach;
+mod enable;
+mod hit_lines;
+mod measure;
+#[cfg(target_arch = "x86_64")]
+mod ptrace_count;
+mod record;
+mod run;
+mod status;
+mod top;
+mod trace;
+mod watch;
+
+use crate::args::LiveCommand;
+use crate::output::{Failure, Output};
+
+pub(super) fn run(command: &LiveCommand, is_json: bool) -> Result<Output, Failure> {
+    match command {
+        #[cfg(target_arch = "x86_64")]
+        LiveCommand::Count(args) if args.ptrace => ptrace_count::run(&args.measure, is_json),
+        LiveCommand::Count(args) => measure::run(&args.measure, "count", is_json),
+        LiveCommand::Latency(args) => measure::run(args, "latency", is_json),
+        LiveCommand::Aggregate(args) => measure::run(&args.measure, &args.aggregation, is_json),
+        LiveCommand::Calls(args) => measure::run(args, "call-tree", is_json),
+        LiveCommand::Profile(args) => measure::run(args, "profile", is_json),
+        LiveCommand::Perf(args) => measure::run(args, "perf", is_json),
+        LiveCommand::Top(args) => top::run(args, is_json),
+        LiveCommand::Trace(args) => trace::run(args, is_json),
+        LiveCommand::Record(args) => record::run(args, is_json),
+        LiveCommand::Snapshot(args) => record::snapshot(args, is_json),
+        LiveCommand::Watch(args) => watch::run(args, is_json),
+        #[cfg(target_arch = "x86_64")]
+        LiveCommand::Enable(args) if args.ptrace => ptrace_count::enable(args, is_json),
+        LiveCommand::Enable(args) => enable::run(args, is_json),
+        #[cfg(target_arch = "x86_64")]
+        LiveCommand::Disable(args) if args.ptrace => ptrace_count::disable(args, is_json),
+        LiveCommand::Disable(args) => enable::disable(args, is_json),
+        #[cfg(target_arch = "x86_64")]
+        LiveCommand::Status(args) if args.ptrace => ptrace_count::status(args, is_json),
+        LiveCommand::Status(args) => status::run(args, is_json),
+        LiveCommand::Attach(args) => attach::run(args, is_json),
+        LiveCommand::Detach(args) => attach::detach(args, is_json),
+        LiveCommand::Run(args) => run::run(args),
+    }
+}
