@@ -19,7 +19,7 @@ mod measured {
     use std::time::{Duration, Instant};
 
     use probe_benches::{Scale, figure, median};
-    use probe_cli::args::{Arguments, Command as Asked, Disable, Enable, LiveCommand, Running, RunningProgram};
+    use probe_cli::args::{Arguments, Command as Asked, Disable, Enable, LiveCommand, Running};
     use probe_cli::commands;
     use probe_tests::{c_library, folder::Folder};
 
@@ -151,8 +151,8 @@ mod measured {
     /// threads were stopped, and the nanoseconds of a call.
     fn ours(program: &Path, threads: usize, selector: &str) -> [f64; 3] {
         let mut target = Target::start(program, threads);
-        let which = RunningProgram { pid: Some(target.child.id()), name: None };
-        let running = Running { which, no_inject: false };
+        let pid = Some(target.child.id());
+        let running = Running { pid, name: None, no_inject: false };
         let before = target.beginnings(1);
         let spec = selector.to_owned();
         let enable = Enable { spec, running: running.clone(), keep: true, ptrace: true };

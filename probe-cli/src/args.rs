@@ -1,24 +1,12 @@
 //! The command line.
 
-mod agent;
-mod enable;
-mod program;
-mod values;
-mod watch;
-
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use probe_lang::units::time;
-
-pub use agent::{AttachTo, Detach, Run};
-pub use enable::{Disable, Enable, Status};
-pub use program::{AnyProgram, Running, RunningProgram, Target};
-pub use values::Percent;
-use values::percent;
-pub use watch::Watch;
+use probe_lang::units::{self, time};
 
 /// Lists, checks and reports latent probes from outside of the program.
 ///
@@ -374,6 +362,151 @@ pub struct Snapshot {
     pub out: PathBuf,
 }
 
+/// The arguments of `watch`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Watch {
+    /// Rules: `when rate(net::handle) > 1K then arm db::*=latency`
+    #[arg(required_unless_present = "files", value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// A file of rules, one on each line; lines that begin with `#` are comments
+    #[arg(short = 'f', long = "file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// The time of a window, at least 10ms
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
+    pub every: Duration,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+}
+
+/// The arguments of `enable`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Enable {
+    /// Selectors and consumers: `net::**=latency, db::**=count`
+    pub spec: String,
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+    /// Leaves them attached
+    #[arg(long)]
+    pub keep: bool,
+    /// Counts from outside, without any agent, as `count --ptrace` does
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
+}
+
+/// The arguments of `disable`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Disable {
+    /// Numbers of attachments, as `status` shows them [default: all that were kept]
+    pub attachments: Vec<u32>,
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+    /// Ends what `--ptrace` has begun, also if its `probectl` was killed
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
+}
+
+/// The arguments of `status`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Status {
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+    /// Shows what `--ptrace` counts
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
+}
+
+/// The arguments of `attach`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct AttachTo {
+    /// A process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: u32,
+    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent: Option<PathBuf>,
+    /// Serves a program without probes, too: its plugins may bring some
+    #[arg(long)]
+    pub plugins: bool,
+}
+
+/// The arguments of `detach`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[command(group(ArgGroup::new("program").required(true)))]
+pub struct Detach {
+    /// A process
+    #[arg(short, long, value_name = "PID", group = "program")]
+    pub pid: Option<u32>,
+    /// The only process of this name that can be asked
+    #[arg(short, long, value_name = "NAME", group = "program")]
+    pub name: Option<String>,
+}
+
+/// The arguments of `run`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Run {
+    /// Refused; see [`has_no_json`](Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
+    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent: Option<PathBuf>,
+    /// Leaves the program's children alone: they don't inherit the library
+    #[arg(long)]
+    pub only: bool,
+    /// Serves a program without probes, too: its plugins may bring some
+    #[arg(long)]
+    pub plugins: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// A running program, by its process id or its name.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[command(group(ArgGroup::new("program").required(true)))]
+pub struct Running {
+    /// A process
+    #[arg(short, long, value_name = "PID", group = "program")]
+    pub pid: Option<u32>,
+    /// The only process of this name that can be asked
+    #[arg(short, long, value_name = "NAME", group = "program")]
+    pub name: Option<String>,
+    /// Asks an agent that is there, and brings none
+    #[arg(long)]
+    pub no_inject: bool,
+}
+
+/// A running program, by its process id or its name, or one to start.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[command(group(ArgGroup::new("program").required(true)))]
+pub struct Target {
+    /// A process
+    #[arg(short, long, value_name = "PID", group = "program")]
+    pub pid: Option<u32>,
+    /// The only process of this name that can be asked
+    #[arg(short, long, value_name = "NAME", group = "program")]
+    pub name: Option<String>,
+    /// A program to start
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments, group = "program")]
+    pub command: Vec<String>,
+    /// Asks an agent that is there, and brings none
+    #[arg(long)]
+    pub no_inject: bool,
+}
+
 /// The arguments of `completions`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Completions {
@@ -394,6 +527,37 @@ pub struct Man {
     pub command: Option<String>,
 }
 
+/// A part of a hundred, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Percent(pub u32);
+
+impl Percent {
+    /// Returns the part of one.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 100_000.0
+    }
+}
+
+/// Reads a percentage.
+fn percent(text: &str) -> Result<Percent, String> {
+    match units::percent(text) {
+        Some(percent) if (0.0..=1e6).contains(&percent) => {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+            let thousandths = (percent * 1e3).round() as u32;
+            Ok(Percent(thousandths))
+        }
+        _ => Err(format!("`{text}` is no percentage; write `10%` or `2.5%`")),
+    }
+}
+
+/// Reads the time of a window.
+fn window(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        time if time < Duration::from_millis(10) => Err("a window takes at least 10ms".to_owned()),
+        time => Ok(time),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -403,5 +567,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn percentages() {
+        assert_eq!(percent("10%"), Ok(Percent(10_000)));
+        assert_eq!(percent("2.5"), Ok(Percent(2_500)));
+        for text in ["", "%", "-1%", "nan", "1e9", "x"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn windows() {
+        assert_eq!(window("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(window("9ms"), Err("a window takes at least 10ms".to_owned()));
+        assert!(window("soon").is_err());
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn about_process(command: &str, pid: u32, done: &str, is_json: bool) 
 }
 
 pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
-    let program = match (args.which.pid, &args.which.name) {
+    let program = match (args.pid, &args.name) {
         (Some(pid), _) => Program::connect(pid),
         (_, Some(name)) => Program::connect_by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),

@@ -116,24 +116,24 @@ fn unreported(end: &str) -> Failure {
 
 /// Connects to the program that is meant, or starts it.
 pub(super) fn connect_or_start(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.which.pid, &target.which.name) {
+    match (target.pid, &target.name) {
         (Some(pid), _) => connect(pid, target.no_inject),
         (_, Some(name)) => Program::connect_by_name(name),
-        _ => Program::start(&target.which.command, stop),
+        _ => Program::start(&target.command, stop),
     }
 }
 
 /// The same; a program that is started here has no terminal.
 pub(super) fn start_detached(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.which.pid, &target.which.name) {
-        (None, None) => Program::start_detached(&target.which.command, stop),
+    match (target.pid, &target.name) {
+        (None, None) => Program::start_detached(&target.command, stop),
         _ => connect_or_start(target, stop),
     }
 }
 
 /// Connects to the program that is meant.
 pub(super) fn connect_running(running: &Running) -> Result<Program, Failure> {
-    match (running.which.pid, &running.which.name) {
+    match (running.pid, &running.name) {
         (Some(pid), _) => connect(pid, running.no_inject),
         (_, Some(name)) => Program::connect_by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),

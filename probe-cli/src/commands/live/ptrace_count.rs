@@ -20,7 +20,7 @@ use crate::text::{count, escape};
 const COUNT: &str = "count";
 
 pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
-    let pid = id(args.target.which.pid)?;
+    let pid = id(args.target.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
     let mut counting = begin(pid, &selector)?;
@@ -73,7 +73,7 @@ fn watch(
 }
 
 pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
-    let pid = id(args.running.which.pid)?;
+    let pid = id(args.running.pid)?;
     if !args.keep {
         return Err(Failure::Usage(
             "with --ptrace, `enable` needs --keep; `count --ptrace` counts for a while".to_owned(),
@@ -90,13 +90,13 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
-    let counting = found(id(args.running.which.pid)?)?;
+    let counting = found(id(args.running.pid)?)?;
     let text = report("status", &counting, &counting.read()?, is_json)?;
     Ok(Output { notes: counting.notes, ..Output::text(text) })
 }
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> {
-    let pid = id(args.running.which.pid)?;
+    let pid = id(args.running.pid)?;
     if !args.attachments.is_empty() {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
