@@ -6,7 +6,6 @@ pub mod audit;
 mod call_stats;
 #[expect(non_camel_case_types, reason = "see `output::object`")]
 pub mod commands;
-pub mod doctor;
 pub mod elf;
 #[cfg(target_os = "linux")]
 mod inject;
