@@ -1,8 +1,9 @@
-//! The checks.
+//! Checks of each site of a file: where it lies, how it is switched, and whether its bytes, its
+//! record and its stub agree.
 
 use probe_runtime::abi::Convention;
+use serde::Serialize;
 
-use super::finding::Findings;
 use crate::elf::{ElfError, Functions, Image, functions};
 use crate::probe_tables::{Form, ObjectProbes, Probe, SITE_LEN, Site, SiteState};
 use crate::text::hex;
@@ -102,5 +103,37 @@ fn check(audited: &AuditedSite<'_>, functions: &Functions, findings: &mut Findin
     }
     if probe.skipped.is_some() {
         findings.add(at, || format!("its definition `{}` says that it has no sites", probe.path));
+    }
+}
+
+/// Findings that are kept; the others are counted.
+const MAX_SHOWN: usize = 1000;
+
+/// Something that is wrong with a site, or with a table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// The site's address; `None` for a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<u64>,
+    /// The problem and its consequence.
+    pub problem: String,
+}
+
+/// The findings of a file.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Findings {
+    /// The first ones.
+    pub shown: Vec<Finding>,
+    /// The number of all.
+    pub count: u64,
+}
+
+impl Findings {
+    /// Adds a finding. Its description is made only if it is kept.
+    fn add(&mut self, site: Option<u64>, describe: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.shown.len() < MAX_SHOWN {
+            self.shown.push(Finding { site, problem: describe() });
+        }
     }
 }
