@@ -1,12 +1,103 @@
-//! Adds up the calls of a trace by function.
+//! Reads traces, and adds up their calls by function.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_trace::ThreadId;
-use probe_trace::calls::{Begin, End, Ending, FutureId, Slice, Step, Track};
+use probe_trace::calls::{Begin, Calls, End, Ending, FutureId, Slice, Step, Track};
+use probe_trace::{ThreadId, Trace};
+use serde::{Deserialize, Serialize};
 
-use super::durations::Durations;
-use super::report::{FunctionRow, Losses};
+use super::durations::{Durations, Spread};
+use crate::elf::open_regular;
+use crate::progress::Progress;
+
+/// A file whose bytes are counted as they are read.
+pub struct Counted {
+    file: BufReader<File>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let many = self.file.read(into)?;
+        self.read.fetch_add(many as u64, Ordering::Relaxed);
+        Ok(many)
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Opens traces as one, with the progress of reading them.
+///
+/// # Errors
+/// The file, and why it can't be read.
+pub fn open(paths: &[PathBuf]) -> Result<(Trace, Progress), String> {
+    let unreadable = |path: &PathBuf, error| format!("{} can't be read: {error}", path.display());
+    let mut total = 0;
+    for path in paths {
+        let metadata = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+        if metadata.is_dir() {
+            return Err(format!("{} is a folder; name the traces in it", path.display()));
+        }
+        total += metadata.len();
+    }
+    let what = match paths {
+        [path] => format!("reading {}", path.display()),
+        _ => format!("reading {} traces", paths.len()),
+    };
+    let progress = Progress::start(&what, total);
+    let mut files = Vec::new();
+    for path in paths {
+        let file = open_regular(path).map_err(|error| unreadable(path, error))?;
+        files.push((path, Counted { file: BufReader::new(file), read: progress.done() }));
+    }
+    let sources = files.into_iter();
+    Ok((Trace::read(sources).map_err(|error| error.to_string())?, progress))
+}
+
+/// Adds up the calls of a trace.
+///
+/// # Errors
+/// If the file can't be read further.
+fn functions(trace: &mut Trace) -> Result<(Vec<FunctionRow>, Losses), String> {
+    let mut functions = Functions::default();
+    let mut items = trace.items();
+    for step in Calls::new(items.by_ref()) {
+        functions.step(&step.map_err(|error| error.to_string())?);
+    }
+    let undefined = items.undefined();
+    let (rows, losses) = functions.finish();
+    Ok((rows, Losses { undefined, ..losses }))
+}
+
+/// The calls in some traces.
+pub struct Measured {
+    /// The functions, those with the most time of their own first.
+    pub rows: Vec<FunctionRow>,
+    /// Parts that the traces lack.
+    pub losses: Losses,
+    /// The files' missing parts and doubtful ones, a line each.
+    pub problems: Vec<String>,
+}
+
+/// Reads traces as one, and adds up their calls.
+///
+/// # Errors
+/// The file, and why it can't be read.
+pub fn measure(paths: &[PathBuf]) -> Result<Measured, String> {
+    let (mut trace, _progress) = open(paths)?;
+    let problems = trace.problems().to_vec();
+    let (rows, losses) = functions(&mut trace)?;
+    Ok(Measured { rows, losses, problems })
+}
 
 /// The functions of a trace.
 #[derive(Default)]
@@ -159,4 +250,57 @@ impl Function {
             function: self.path,
         }
     }
+}
+
+/// Numbers and times of one function's calls.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FunctionRow {
+    /// Its path.
+    pub function: String,
+    /// Calls that ended in the trace. Of a future, those that had a result.
+    pub calls: u64,
+    /// Calls that the trace cuts off, and futures that were cancelled.
+    pub unfinished: u64,
+    /// Time from entries to exits, a recursion's once. Cut-off calls count up to where they are
+    /// cut.
+    pub total_ns: u64,
+    /// The same, without the time of the calls inside. Of a future, the time of its polls.
+    pub self_ns: u64,
+    /// Mean time of a call.
+    pub mean_ns: f64,
+    /// Half the width of its interval of 95 % confidence, if there are calls enough.
+    pub error_ns: Option<f64>,
+    /// The time that half of the calls don't exceed.
+    pub p50_ns: u64,
+    /// The time that 99 of 100 calls don't exceed.
+    pub p99_ns: u64,
+    /// The longest time.
+    pub max_ns: u64,
+    /// All of the times, for `diff`; `None` with too few calls, and in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+/// Parts that traces lack.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Losses {
+    /// Hits that found no room.
+    pub hits: u64,
+    /// Exits whose entries are missing.
+    pub without_entry: u64,
+    /// Events of probes that have no definition.
+    pub undefined: u64,
+}
+
+/// The calls of some traces.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Report {
+    /// Version of the format.
+    pub schema: u64,
+    /// The command that wrote it.
+    pub command: String,
+    /// Parts that the traces lack.
+    pub lost: Losses,
+    /// The functions.
+    pub rows: Vec<FunctionRow>,
 }

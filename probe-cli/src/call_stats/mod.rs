@@ -8,13 +8,9 @@
 mod compare;
 mod durations;
 mod functions;
-mod read;
-mod report;
-mod spread;
 
 pub use compare::{Compared, Comparison, Worse, compare};
 #[cfg(test)]
 pub use durations::Durations;
-pub use read::{Measured, measure, open};
-pub use report::{FunctionRow, Losses, Report};
-pub use spread::{Spread, of_both};
+pub use durations::{Spread, of_both};
+pub use functions::{FunctionRow, Losses, Measured, Report, measure, open};
