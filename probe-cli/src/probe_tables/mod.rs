@@ -3,16 +3,12 @@
 //! `docs/abi.md` has the layouts. Unreadable parts are counted and described, never guessed: see
 //! [`Unread`].
 
-mod definition;
-mod grouped;
+mod definitions;
 mod object;
 mod probe;
-mod record;
-mod stub;
-mod unread;
+mod records;
 
-pub use object::{ObjectProbes, read};
+pub use object::{ObjectProbes, Unread, read};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) use probe::NOP;
 pub use probe::{FieldOf, Form, Probe, SITE_LEN, Site, SiteState};
-pub use unread::Unread;

@@ -1,4 +1,4 @@
-//! One file's tables.
+//! The tables of one file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use probe_runtime::__tools::Noted;
 
-use super::definition::{self, Definitions};
-use super::grouped::Grouped;
+use super::definitions::{DEFINITION_LEN, Definitions, ProbeGroups};
 use super::probe::Probe;
-use super::record::Records;
-use super::unread::Unread;
+use super::records::Records;
 use crate::elf::{Dynamic, ElfError, Image, NoteAt, ObjectType, Problem, notes};
 use crate::text::hex;
 
@@ -89,21 +87,21 @@ impl ObjectProbes {
         let records = table(image, note, noted.records, "records")?;
         let definitions = table(image, note, noted.definitions, "definitions")?;
         let pointers = Dynamic::read(image, 0)?.pointers(&definitions)?;
-        let mut grouped = Grouped::default();
+        let mut groups = ProbeGroups::default();
         let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
         let mut reader =
             Definitions { image, pointers: &pointers, room, text: Vec::new(), file: Arc::default() };
-        let many = (definitions.end - definitions.start) / definition::LEN;
+        let many = (definitions.end - definitions.start) / DEFINITION_LEN;
         for number in 0..many {
-            let at = definitions.start + number * definition::LEN;
-            grouped.add(reader.read(at, &mut self.unread)?);
+            let at = definitions.start + number * DEFINITION_LEN;
+            groups.add(reader.read(at, &mut self.unread)?);
         }
         let mut reader =
             Records { image, pointers: &pointers, unread: &mut self.unread, elsewhere: &mut self.elsewhere };
         reader.read(records.start, records.end, &mut |at, record, definition, unread| {
             let offset = definition.wrapping_sub(definitions.start);
-            let number = usize::try_from(offset / definition::LEN).unwrap_or(usize::MAX);
-            if offset % definition::LEN != 0 || !grouped.note(number, record) {
+            let number = usize::try_from(offset / DEFINITION_LEN).unwrap_or(usize::MAX);
+            if offset % DEFINITION_LEN != 0 || !groups.note(number, record) {
                 unread.add(|| {
                     format!(
                         "the record at {at:#x} leads to {definition:#x}, which is no definition of its table"
@@ -111,7 +109,7 @@ impl ObjectProbes {
                 });
             }
         })?;
-        self.probes = grouped.finish();
+        self.probes = groups.finish();
         Ok(())
     }
 }
@@ -134,5 +132,27 @@ fn table(image: &Image, note: NoteAt, table: Range<u64>, what: &str) -> Result<R
         Some(len) if len > LONGEST => damaged("more than any program has"),
         Some(len) if !image.is_mapped(start, len) => damaged("which is not in the file"),
         Some(_) => Ok(start..stop),
+    }
+}
+
+/// Descriptions that are kept; the others are counted.
+const MAX_SHOWN: usize = 100;
+
+/// Parts of the tables that could not be read, and why.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Unread {
+    /// The first ones, each with its address.
+    pub shown: Vec<String>,
+    /// The number of all.
+    pub count: u64,
+}
+
+impl Unread {
+    /// Adds a part. Its description is made only if it is kept.
+    pub(super) fn add(&mut self, describe: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.shown.len() < MAX_SHOWN {
+            self.shown.push(describe());
+        }
     }
 }

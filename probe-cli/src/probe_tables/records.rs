@@ -1,13 +1,14 @@
-//! Records: one for each site, and one for each type of a field.
+//! Records: one for each site, and one for each type of a field; and the stubs that lead from a
+//! site to its definition.
 
 use std::collections::BTreeMap;
 
+use probe_runtime::Type;
+
+use super::object::Unread;
 use super::probe::{Form, SITE_LEN, Site};
-use super::stub::{self, StubCode};
-use super::unread::Unread;
 use crate::elf::{Image, Pointer, Pointers, Problem};
 use crate::text::hex;
-use probe_runtime::Type;
 
 /// The version that this reader knows.
 const VERSION: u8 = 1;
@@ -113,11 +114,11 @@ impl Records<'_> {
     /// Returns the address of the definition that a stub leads to, directly or through a linkage
     /// table.
     fn definition(&mut self, stub: u64, site: Option<u64>) -> Result<Option<u64>, Problem> {
-        match self.decode(stub)? {
+        match self.stub_code(stub)? {
             Some(StubCode::Definition(definition)) => return Ok(Some(definition)),
             Some(StubCode::Linkage(pointer)) => match self.pointers.at(pointer)? {
                 Some(Pointer::Here(stub)) => {
-                    if let Some(StubCode::Definition(definition)) = self.decode(stub)? {
+                    if let Some(StubCode::Definition(definition)) = self.stub_code(stub)? {
                         return Ok(Some(definition));
                     }
                 }
@@ -130,7 +131,7 @@ impl Records<'_> {
             None => (),
         }
         let Some(site) = site else { return Ok(None) };
-        let bytes = self.image.bytes::<{ stub::LEN }>(stub)?;
+        let bytes = self.image.bytes::<{ STUB_LEN }>(stub)?;
         self.unread.add(|| match bytes {
             Some(bytes) => format!("the stub at {stub:#x} of the site at {site:#x} is none: {}", hex(&bytes)),
             None => format!("the stub of the site at {site:#x} would be at {stub:#x}, outside of the file"),
@@ -144,14 +145,14 @@ impl Records<'_> {
         *self.elsewhere.entry(symbol).or_default() += sites;
     }
 
-    fn decode(&self, stub: u64) -> Result<Option<StubCode>, Problem> {
-        if !self.image.is_code(stub, stub::LEN as u64) {
+    fn stub_code(&self, stub: u64) -> Result<Option<StubCode>, Problem> {
+        if !self.image.is_code(stub, STUB_LEN as u64) {
             return Ok(None);
         }
-        Ok(match self.image.bytes::<{ stub::READ }>(stub)? {
-            Some(bytes) => stub::decode(stub, &bytes),
+        Ok(match self.image.bytes::<{ STUB_READ_LEN }>(stub)? {
+            Some(bytes) => decode_stub(stub, &bytes),
             // A stub may be the last code of its segment.
-            None => self.image.bytes::<{ stub::LEN }>(stub)?.and_then(|bytes| stub::decode(stub, &bytes)),
+            None => self.image.bytes::<{ STUB_LEN }>(stub)?.and_then(|bytes| decode_stub(stub, &bytes)),
         })
     }
 }
@@ -160,4 +161,51 @@ impl Records<'_> {
 fn relative(at: u64, bytes: &[u8], field: usize) -> u64 {
     let offset = bytes.get(field..field + 4).and_then(|it| it.try_into().ok()).map_or(0, i32::from_le_bytes);
     at.wrapping_add(field as u64).wrapping_add_signed(offset.into())
+}
+
+/// Bytes to read at a stub's address. The longest entry of a linkage table has 11.
+const STUB_READ_LEN: usize = 11;
+/// Bytes of a stub.
+const STUB_LEN: usize = 10;
+
+/// The code at a stub's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StubCode {
+    /// A stub, and the address of its definition.
+    Definition(u64),
+    /// An entry of a procedure linkage table, and the address of its pointer.
+    Linkage(u64),
+}
+
+fn decode_stub(addr: u64, bytes: &[u8]) -> Option<StubCode> {
+    let relative = |end: usize| -> Option<u64> {
+        let rel = bytes.get(end - 4..end)?.try_into().ok()?;
+        Some(addr.wrapping_add(end as u64).wrapping_add_signed(i32::from_le_bytes(rel).into()))
+    };
+    // push rdi; lea rdi, [rip + rel32]; jmp [rdi]
+    if bytes.starts_with(&[0x57, 0x48, 0x8d, 0x3d]) && bytes.get(8..STUB_LEN) == Some(&[0xff, 0x27]) {
+        return relative(8).map(StubCode::Definition);
+    }
+    // endbr64, bnd, jmp [rip + rel32]
+    let mut at = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+    at += usize::from(bytes.get(at) == Some(&0xf2));
+    (bytes.get(at..at + 2) == Some(&[0xff, 0x25])).then(|| relative(at + 6).map(StubCode::Linkage))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stubs_and_entries_of_linkage_tables() {
+        let stub = [0x57, 0x48, 0x8d, 0x3d, 0x10, 0, 0, 0, 0xff, 0x27, 0xcc];
+        assert_eq!(decode_stub(0x1000, &stub), Some(StubCode::Definition(0x1018)));
+        assert_eq!(decode_stub(0x1000, &stub[..9]), None);
+        let plain = [0xff, 0x25, 0xfa, 0xff, 0xff, 0xff, 0x68, 0, 0, 0, 0];
+        assert_eq!(decode_stub(0x1000, &plain), Some(StubCode::Linkage(0x1000)));
+        let marked = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0x01, 0, 0, 0];
+        assert_eq!(decode_stub(0x1000, &marked), Some(StubCode::Linkage(0x100c)));
+        assert_eq!(decode_stub(0x1000, &[0x90; 11]), None);
+        assert_eq!(decode_stub(0x1000, &[]), None);
+    }
 }
