@@ -11,8 +11,6 @@
 #[cfg(target_arch = "x86_64")]
 mod inject_agent;
 #[cfg(target_arch = "x86_64")]
-mod loader;
-#[cfg(target_arch = "x86_64")]
 mod objects;
 
 #[cfg(target_arch = "x86_64")]
