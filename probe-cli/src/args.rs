@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use probe_lang::units::{self, time};
+
+use crate::output::Failure;
 
 /// Lists, checks and reports latent probes from outside of the program.
 ///
@@ -517,6 +519,15 @@ pub struct Completions {
     pub shell: Shell,
 }
 
+impl Completions {
+    /// Returns the script for the shell.
+    pub fn script(&self) -> String {
+        let mut out = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "probectl", &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
 /// The arguments of `man`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Man {
@@ -525,6 +536,25 @@ pub struct Man {
     pub json: bool,
     /// The command whose page to write [default: that of probectl itself]
     pub command: Option<String>,
+}
+
+impl Man {
+    /// Returns the page.
+    ///
+    /// # Errors
+    /// If there is no such command.
+    pub fn page(&self) -> Result<String, Failure> {
+        let mut command = Arguments::command();
+        command.build();
+        if let Some(name) = &self.command {
+            let found = command.find_subcommand(name).cloned();
+            let unknown = || Failure::Usage(format!("there is no command `{name}`; see `probectl help`"));
+            command = found.ok_or_else(unknown)?;
+        }
+        let mut out = Vec::new();
+        clap_mangen::Man::new(command).render(&mut out).map_err(Failure::input)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
 }
 
 /// A part of a hundred, in thousandths.
@@ -560,8 +590,6 @@ fn window(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -91,7 +91,7 @@ impl Program<'_> {
             let is_of_returns =
                 probe.kind == Kind::Exit && probe.fields.iter().any(|it| it.name == "outcome");
             self.returns += u64::from(is_of_returns);
-            let shown = shown(probe);
+            let shown = note_name(probe);
             if let Some(first) = self.named.get(&usdt.to_string()) {
                 self.doubts.push(format!(
                     "`{shown}` and `{first}` have one USDT name, and are counted as the latter"
@@ -215,7 +215,7 @@ fn action(key: &str, sites: usize) -> String {
 }
 
 /// Returns the probe's path and kind, for a note.
-fn shown(probe: &Probe) -> String {
+fn note_name(probe: &Probe) -> String {
     format!("{} {}", escape(&probe.path), probe.kind.name())
 }
 

@@ -3,15 +3,11 @@
 
 mod audit;
 mod bpftrace;
-mod completions;
-mod convert;
-mod diff;
 mod doctor;
 mod list;
 #[cfg(target_os = "linux")]
 mod live;
-mod probe_rows;
-mod report;
+mod traces;
 
 use crate::args::{Arguments, Command};
 use crate::output::{Failure, Output};
@@ -36,13 +32,13 @@ pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
     match &arguments.command {
         Command::List(list) => list::run(list, is_json),
         Command::Audit(audit) => audit::run(audit, is_json),
-        Command::Convert(convert) => convert::run(convert, is_json),
-        Command::Report(report) => report::run(report, is_json),
-        Command::Diff(diff) => diff::run(diff, is_json),
+        Command::Convert(convert) => traces::convert(convert, is_json),
+        Command::Report(report) => traces::report(report, is_json),
+        Command::Diff(diff) => traces::diff(diff, is_json),
         #[cfg(target_os = "linux")]
         Command::Live(command) => live::run(command, is_json),
         Command::Doctor => doctor::run(is_json),
-        Command::Completions(completions) => Ok(completions::completions(completions)),
-        Command::Man(man) => completions::man(man),
+        Command::Completions(completions) => Ok(Output::text(completions.script())),
+        Command::Man(man) => man.page().map(Output::text),
     }
 }

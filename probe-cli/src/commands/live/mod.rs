@@ -1,14 +1,11 @@
 //! The commands on running programs.
 
-mod attach;
-mod enable;
-mod hit_lines;
+mod agent;
+mod attachments;
 mod measure;
 #[cfg(target_arch = "x86_64")]
 mod ptrace_count;
 mod record;
-mod run;
-mod status;
 mod top;
 mod trace;
 mod watch;
@@ -33,15 +30,15 @@ pub(super) fn run(command: &LiveCommand, is_json: bool) -> Result<Output, Failur
         LiveCommand::Watch(args) => watch::run(args, is_json),
         #[cfg(target_arch = "x86_64")]
         LiveCommand::Enable(args) if args.ptrace => ptrace_count::enable(args, is_json),
-        LiveCommand::Enable(args) => enable::run(args, is_json),
+        LiveCommand::Enable(args) => attachments::enable(args, is_json),
         #[cfg(target_arch = "x86_64")]
         LiveCommand::Disable(args) if args.ptrace => ptrace_count::disable(args, is_json),
-        LiveCommand::Disable(args) => enable::disable(args, is_json),
+        LiveCommand::Disable(args) => attachments::disable(args, is_json),
         #[cfg(target_arch = "x86_64")]
         LiveCommand::Status(args) if args.ptrace => ptrace_count::status(args, is_json),
-        LiveCommand::Status(args) => status::run(args, is_json),
-        LiveCommand::Attach(args) => attach::run(args, is_json),
-        LiveCommand::Detach(args) => attach::detach(args, is_json),
-        LiveCommand::Run(args) => run::run(args),
+        LiveCommand::Status(args) => attachments::status(args, is_json),
+        LiveCommand::Attach(args) => agent::attach(args, is_json),
+        LiveCommand::Detach(args) => agent::detach(args, is_json),
+        LiveCommand::Run(args) => agent::run(args),
     }
 }

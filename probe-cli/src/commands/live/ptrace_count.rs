@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use probe_runtime::__tools::{Table, Time};
 use probe_runtime::Selector;
 
-use super::attach::about_process;
+use super::agent::about_process;
 use crate::args::{Disable, Enable, Measure, Status};
 use crate::live::{POLL_INTERVAL, Schedule, Screen, Stop};
 use crate::output::{Failure, Output, document, map_pipe_error, object};

@@ -12,7 +12,7 @@ use probe_trace::export::Format;
 
 use super::measure::{connect_or_start, connect_running, report};
 use crate::args::{Record, Snapshot};
-use crate::commands::convert::convert;
+use crate::commands::traces::convert_traces;
 use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
     watch,
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         exit = Exit::Input;
     }
     if is_converted {
-        let (missing, converted) = convert(slice::from_ref(&recorded), &args.out)
+        let (missing, converted) = convert_traces(slice::from_ref(&recorded), &args.out)
             .map_err(|error| Failure::Input(format!("{error}; the trace is {}", recorded.display())))?;
         notes.extend(missing);
         if converted != Exit::Done {
