@@ -16,36 +16,37 @@ use super::reports::{Estimated, Measured, Node, Report};
 use super::threads::{Thread, Threads};
 use crate::live;
 
-/// The time between two that need not be so fresh.
+/// The time between two questions whose answers may be a little old.
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
 const PROFILE_BUDGET: &str = "0.3%";
-/// The time between two questions about the same, at least and at most.
+/// The least and the greatest time between two questions for the same report.
 const REPORT_INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
-/// The program's CPU time for an answer is this part of the time between two: 0.1 % of a processor.
-/// There are two at a time: of all functions, and of those on the screen or of the tree of calls.
+/// The time between two answers, as a multiple of the program's CPU time for one: so that an answer
+/// takes 0.1 % of a processor. Two are due at a time: of all functions, and of those on the screen
+/// or of the tree of calls.
 const INTERVAL_PER_COST: u32 = 1000;
 
-/// A request of the person at the terminal.
+/// A request of the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
     /// Measures the calls of these functions.
     Measure(Vec<String>),
-    /// Measures them no longer.
+    /// Stops measuring these functions.
     Release(Vec<String>),
     /// Makes all latent, estimates included.
     Disarm,
-    /// Estimates no longer, or again.
+    /// Stops estimating, or starts again.
     Estimate,
-    /// Tells the callers of a function, or of none.
+    /// Starts to tell the callers of this function, or stops.
     Callers(Option<String>),
-    /// Tells the threads, or no longer.
+    /// Starts to tell the threads, or stops.
     Threads(bool),
-    /// Asks most often about the functions that have these probes: those on the screen.
+    /// Asks most often about the functions with these probes, which are on the screen.
     Look(Vec<u32>),
 }
 
-/// An answer: the present knowledge.
+/// The present knowledge of the program.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Snapshot {
     /// The program.
@@ -60,9 +61,9 @@ pub struct Snapshot {
     pub cost: Option<f64>,
     /// Calls that were not measured.
     pub lost: u64,
-    /// Neighbours of the function that somebody asked for.
+    /// Neighbours of the chosen function.
     pub callers: Option<Callers>,
-    /// Its threads, while somebody looks at them.
+    /// Its threads, while their page is open.
     pub threads: Option<Vec<Thread>>,
     /// A problem to show.
     pub problem: Option<String>,
@@ -70,22 +71,21 @@ pub struct Snapshot {
     pub every: Duration,
 }
 
-/// The latest answer, until somebody takes it. A later one takes its place: a terminal that takes
-/// nothing makes no queue.
+/// The latest snapshot, until it is taken. A later one replaces it, so that a slow terminal makes
+/// no queue.
 #[derive(Clone, Default)]
 pub struct LatestSnapshot(Arc<Mutex<Option<Snapshot>>>);
 
 impl LatestSnapshot {
-    /// Puts an answer there.
-    pub fn put(&self, answer: Snapshot) {
+    /// Replaces the snapshot. A problem that was not taken is kept, since it is told once.
+    pub fn put(&self, snapshot: Snapshot) {
         let mut latest = self.lock();
-        let unseen = latest.take().and_then(|it| it.problem);
-        // A problem is told once, by the answer after it.
-        let problem = answer.problem.or(unseen);
-        *latest = Some(Snapshot { problem, ..answer });
+        let untold = latest.take().and_then(|it| it.problem);
+        let problem = snapshot.problem.or(untold);
+        *latest = Some(Snapshot { problem, ..snapshot });
     }
 
-    /// Takes it.
+    /// Takes the snapshot.
     pub fn take(&self) -> Option<Snapshot> {
         self.lock().take()
     }
@@ -95,7 +95,7 @@ impl LatestSnapshot {
     }
 }
 
-/// The thread.
+/// The thread that polls.
 pub struct Poller {
     queries: Sender<Query>,
     latest: LatestSnapshot,
@@ -112,17 +112,17 @@ impl Poller {
         Self { queries, latest, thread }
     }
 
-    /// Sends a wish. One to a program that has gone is lost.
+    /// Sends a query. It is lost if the program has ended.
     pub fn send(&self, query: Query) {
         let _ = self.queries.send(query);
     }
 
-    /// Returns the latest answer, if there is a new one; an error once there are no more.
+    /// Returns the latest snapshot, if there is a new one; an error once there are no more.
     ///
     /// # Errors
     /// If the connection has ended.
     pub fn latest(&self) -> Result<Option<Snapshot>, ()> {
-        // Looked at first: the last answer comes before the end.
+        // Asked first, since the last snapshot comes before the end.
         let has_ended = self.thread.is_finished();
         match self.latest.take() {
             None if has_ended => Err(()),
@@ -131,7 +131,7 @@ impl Poller {
     }
 
     /// Makes all latent. Returns why the connection has ended before, if it has. A program that
-    /// gives no answer does so itself, when this process ends.
+    /// gives no answer makes all latent itself, when this process ends.
     pub fn finish(self, at_most: Duration) -> Option<String> {
         let begin = Instant::now();
         drop(self.queries);
@@ -145,12 +145,12 @@ impl Poller {
     }
 }
 
-/// The pace of questions about the same.
+/// When to ask for a report.
 #[derive(Clone, Copy, Debug)]
 struct PollPace {
-    /// When it is due.
+    /// When the next question is due.
     next: Instant,
-    /// The time to the one after it.
+    /// The time from then to the one after it.
     every: Duration,
 }
 
@@ -160,7 +160,7 @@ impl PollPace {
         Self { next: now, every: REPORT_INTERVALS[0] }
     }
 
-    /// Notes an answer to the question of this time, and the program's CPU time for it.
+    /// Notes an answer to the question that was due, and the program's CPU time for it.
     fn answered(&mut self, due: Instant, took: Duration) {
         self.every = (took * INTERVAL_PER_COST).clamp(REPORT_INTERVALS[0], REPORT_INTERVALS[1]);
         self.next = due + self.every;
@@ -171,7 +171,8 @@ impl PollPace {
 struct Worker {
     program: live::Program,
     selector: String,
-    program_info: Program,
+    /// The parts of the next snapshot that are known.
+    snapshot: Snapshot,
     functions: Functions,
     paths: BTreeSet<String>,
     measured: BTreeSet<String>,
@@ -180,9 +181,7 @@ struct Worker {
     estimates: Option<u32>,
     measurements: Option<u32>,
     tree: Option<u32>,
-    callers: Option<Callers>,
-    threads: Option<(Threads, Option<Vec<Thread>>)>,
-    problem: Option<String>,
+    threads: Option<Threads>,
     /// The probes of the functions on the screen.
     visible: Vec<u32>,
     /// The paces of reports of all functions, of those on the screen, and of the tree.
@@ -194,7 +193,7 @@ struct Worker {
     /// The program's probes when they were last listed, and when they may be listed again.
     probes: u32,
     listed: Instant,
-    /// Whether all functions are measured, those that come included.
+    /// Whether all functions are measured, later ones included.
     measures_all: bool,
 }
 
@@ -203,13 +202,13 @@ impl Worker {
     fn new(program: live::Program, selector: String) -> Self {
         let hello = program.client.hello();
         let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
-        let program_info =
+        let about =
             Program { name, pid: program.process.pid, runtime: hello.runtime.clone(), ..Program::default() };
         let pace = PollPace::new(Instant::now());
         Self {
             program,
             selector,
-            program_info,
+            snapshot: Snapshot { program: about, ..Snapshot::default() },
             functions: Functions::default(),
             paths: BTreeSet::new(),
             measured: BTreeSet::new(),
@@ -217,9 +216,7 @@ impl Worker {
             estimates: None,
             measurements: None,
             tree: None,
-            callers: None,
             threads: None,
-            problem: None,
             visible: Vec::new(),
             all: pace,
             rows: pace,
@@ -231,76 +228,68 @@ impl Worker {
         }
     }
 
-    /// Asks until nobody looks. Returns why the connection has ended, if it has.
+    /// Polls until the poller is dropped. Returns why the connection has ended before, if it has.
     fn run(mut self, queries: &Receiver<Query>, latest: &LatestSnapshot) -> Option<String> {
-        if let Err(error) = self.begin() {
-            return Some(self.message(&error));
-        }
-        let mut next = Instant::now();
-        let mut seldom = next;
-        loop {
-            if next >= seldom {
-                seldom = next + SLOW_INTERVAL;
-                if let Err(error) = self.ask_for_status() {
-                    return Some(self.message(&error));
+        match self.poll(queries, latest) {
+            Ok(()) => {
+                // The connection's end does the same.
+                for id in [self.estimates, self.measurements, self.tree].into_iter().flatten() {
+                    let _ = self.program.client.detach(id);
                 }
+                None
+            }
+            Err(ClientError::Ended) => Some(self.program.end_reason()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn poll(&mut self, queries: &Receiver<Query>, latest: &LatestSnapshot) -> Result<(), ClientError> {
+        self.ask_for_status()?;
+        // Without estimates the rest works.
+        let estimating = self.set_estimating(true);
+        self.note_refusal(estimating)?;
+        let mut next = Instant::now();
+        let mut next_slow = next;
+        loop {
+            if next >= next_slow {
+                next_slow = next + SLOW_INTERVAL;
+                self.ask_for_status()?;
                 self.read_threads();
             }
-            if let Err(error) = self.ask(next) {
-                return Some(self.message(&error));
-            }
-            latest.put(self.answer());
+            self.ask(next)?;
+            latest.put(self.take_snapshot());
             // A late answer skips the moments that it missed.
             next = (next + REPORT_INTERVALS[0]).max(Instant::now());
             loop {
                 let left = next.saturating_duration_since(Instant::now());
                 match queries.recv_timeout(left) {
-                    Ok(query) => match self.handle(query) {
-                        Err(error) if matches!(error, ClientError::Failed(_)) => {
-                            self.problem = Some(error.to_string());
-                        }
-                        Err(error) => return Some(self.message(&error)),
-                        Ok(()) => (),
-                    },
+                    Ok(query) => {
+                        let handled = self.handle(query);
+                        self.note_refusal(handled)?;
+                    }
                     Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return self.end(),
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 }
             }
         }
     }
 
-    fn message(&self, error: &ClientError) -> String {
-        match error {
-            ClientError::Ended => self.program.end_reason(),
-            other => other.to_string(),
-        }
-    }
-
-    /// Makes all latent.
-    fn end(mut self) -> Option<String> {
-        // The connection's end does the same.
-        for id in [self.estimates, self.measurements, self.tree].into_iter().flatten() {
-            let _ = self.program.client.detach(id);
-        }
-        None
-    }
-
-    fn begin(&mut self) -> Result<(), ClientError> {
-        self.ask_for_status()?;
-        match self.set_estimating(true) {
-            // Without estimates the rest works.
-            Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
+    /// Notes a refusal of the program as a problem to show.
+    fn note_refusal(&mut self, result: Result<(), ClientError>) -> Result<(), ClientError> {
+        match result {
+            Err(error @ ClientError::Failed(_)) => self.snapshot.problem = Some(error.to_string()),
             other => return other,
         }
         Ok(())
     }
 
-    /// Lists the functions, if probes have come or gone: with a plugin, say. The next list follows
-    /// after a hundred times as long as this took: a program may be discovering its functions.
+    /// Lists the functions, after probes have come or gone, with a plugin for example. The next
+    /// list follows after a hundred times as long as this took, since a program may be discovering
+    /// its functions.
     fn list(&mut self) -> Result<(), ClientError> {
         let begun = Instant::now();
         let probes = match self.program.client.list(&self.selector) {
-            // None is there yet, or any more.
+            // No probe matches right now.
             Err(ClientError::Failed(failure)) if failure.kind == FailureKind::NoMatch => Vec::new(),
             probes => probes?,
         };
@@ -317,7 +306,8 @@ impl Worker {
 
     fn ask_for_status(&mut self) -> Result<(), ClientError> {
         let status = self.program.client.status()?;
-        (self.program_info.threads, self.program_info.lost_hits) = (status.threads, status.lost_hits);
+        let about = &mut self.snapshot.program;
+        (about.threads, about.lost_hits) = (status.threads, status.lost_hits);
         if self.probes != status.probes && Instant::now() >= self.listed {
             self.probes = status.probes;
             self.list()?;
@@ -325,14 +315,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads the threads, if somebody looks at them and it is time. If they can't be read, those of
-    /// before stay.
+    /// Reads the threads, if their page is open and it is time. If they can't be read, the last
+    /// ones stay.
     fn read_threads(&mut self) {
-        let Some((threads, shown)) = &mut self.threads else { return };
-        match threads.read_if_due() {
-            Some(Ok(read)) => *shown = Some(read),
+        match self.threads.as_mut().and_then(Threads::read_if_due) {
+            Some(Ok(read)) => self.snapshot.threads = Some(read),
             Some(Err(error)) => {
-                self.problem = Some(format!("the program's threads can't be read: {error}"));
+                self.snapshot.problem = Some(format!("the program's threads can't be read: {error}"));
             }
             None => (),
         }
@@ -340,7 +329,7 @@ impl Worker {
 
     /// Asks for the reports that are due at this time.
     fn ask(&mut self, now: Instant) -> Result<(), ClientError> {
-        let Self { problem, estimates, measurements, tree, .. } = self;
+        let Self { estimates, measurements, tree, snapshot: Snapshot { problem, callers, .. }, .. } = self;
         let mut question = Question { client: &mut self.program.client, problem, took: Duration::ZERO };
         let is_all = now >= self.all.next;
         let only = if is_all { &[][..] } else { &self.visible };
@@ -353,14 +342,14 @@ impl Worker {
             }
             let pace = if is_all { &mut self.all } else { &mut self.rows };
             pace.answered(now, question.took());
-            // A rate is of two reports.
+            // A rate needs two reports.
             if is_all && !std::mem::replace(&mut self.has_all, true) {
                 pace.next = pace.next.min(now + SLOW_INTERVAL);
             }
         }
         if let Some(path) = self.callers_of.as_ref().filter(|_| now >= self.edges.next) {
             if let Some(report) = question.report::<Report<Node>>(tree, &[])? {
-                self.callers = Some(Callers::new(path, &report));
+                *callers = Some(Callers::new(path, &report));
             }
             self.edges.answered(now, question.took());
             self.edges.next = self.edges.next.max(now + SLOW_INTERVAL);
@@ -368,19 +357,18 @@ impl Worker {
         Ok(())
     }
 
-    fn answer(&mut self) -> Snapshot {
-        Snapshot {
-            program: self.program_info.clone(),
+    fn take_snapshot(&mut self) -> Snapshot {
+        let snapshot = Snapshot {
             functions: self.functions.list(),
             is_estimating: self.estimates.is_some(),
             busy: self.functions.busy(),
             cost: self.functions.cost(),
             lost: self.functions.lost,
-            callers: self.callers.clone(),
-            threads: self.threads.as_ref().and_then(|(_, shown)| shown.clone()),
-            problem: self.problem.take(),
             every: self.all.every,
-        }
+            ..self.snapshot.clone()
+        };
+        self.snapshot.problem = None;
+        snapshot
     }
 
     fn handle(&mut self, query: Query) -> Result<(), ClientError> {
@@ -395,7 +383,7 @@ impl Worker {
             }
             Query::Disarm => {
                 self.measured.clear();
-                // Each of them, whatever becomes of the others.
+                // All three, even if one fails.
                 let all =
                     [self.reattach_measurements(), self.set_callers_of(None), self.set_estimating(false)];
                 all.into_iter().collect()
@@ -403,8 +391,8 @@ impl Worker {
             Query::Estimate => self.set_estimating(self.estimates.is_none()),
             Query::Callers(path) => self.set_callers_of(path),
             Query::Threads(is_wanted) => {
-                let of = Threads::of(self.program.process.pid);
-                self.threads = is_wanted.then_some((of, None));
+                self.threads = is_wanted.then(|| Threads::of(self.program.process.pid));
+                self.snapshot.threads = None;
                 self.read_threads();
                 Ok(())
             }
@@ -416,35 +404,29 @@ impl Worker {
     }
 
     fn set_estimating(&mut self, is_wanted: bool) -> Result<(), ClientError> {
-        if let Some(id) = self.estimates.take_if(|_| !is_wanted) {
-            self.functions.forget_estimates();
-            self.detach(id)?;
-        } else if self.estimates.is_none() && is_wanted {
-            self.functions.forget_estimates();
-            self.ask_anew();
-            let spec = format!("{}=profile(budget={PROFILE_BUDGET})", self.selector);
-            self.estimates = Some(self.program.client.attach(&Attach::new(spec))?.id);
+        if self.estimates.is_some() == is_wanted {
+            return Ok(());
         }
-        Ok(())
+        self.functions.forget_estimates();
+        if is_wanted {
+            self.ask_anew();
+        }
+        let spec = is_wanted.then(|| format!("{}=profile(budget={PROFILE_BUDGET})", self.selector));
+        set_attached(&mut self.program.client, &mut self.estimates, spec)
     }
 
-    /// Attaches what measures the chosen functions, in place of the last one.
+    /// Attaches the consumer that measures the chosen functions, in place of the last one.
     fn reattach_measurements(&mut self) -> Result<(), ClientError> {
         self.functions.forget_measurements();
         self.ask_anew();
         self.measures_all = !self.measured.is_empty() && self.measured == self.paths;
-        if let Some(id) = self.measurements.take() {
-            self.detach(id)?;
-        }
-        if self.measured.is_empty() {
-            return Ok(());
-        }
+        set_attached(&mut self.program.client, &mut self.measurements, None)?;
         let paths: Vec<_> = self.measured.iter().map(|path| Selector::escape(path)).collect();
         let chosen = if self.measures_all { self.selector.clone() } else { paths.join(", ") };
-        let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
+        let spec = (!self.measured.is_empty()).then(|| format!("{chosen}=latency"));
+        let attached = set_attached(&mut self.program.client, &mut self.measurements, spec);
         // No function is shown as measured then.
-        self.measurements = Some(attached.inspect_err(|_| self.measured.clear())?.id);
-        Ok(())
+        attached.inspect_err(|_| self.measured.clear())
     }
 
     /// Asks about all functions, whose numbers are forgotten.
@@ -452,35 +434,42 @@ impl Worker {
         (self.all, self.has_all) = (PollPace::new(Instant::now()), false);
     }
 
-    /// Detaches what may have been detached already.
-    fn detach(&mut self, id: u32) -> Result<(), ClientError> {
-        match self.program.client.detach(id) {
-            Err(error) if !is_gone(&error) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
     fn set_callers_of(&mut self, path: Option<String>) -> Result<(), ClientError> {
-        self.callers = None;
+        self.snapshot.callers = None;
         self.edges = PollPace::new(Instant::now());
-        let is_wanted = path.is_some();
+        let spec = path.as_ref().map(|_| format!("{}=call-tree", self.selector));
         self.callers_of = path;
-        if let Some(id) = self.tree.take_if(|_| !is_wanted) {
-            self.detach(id)?;
-        } else if self.tree.is_none() && is_wanted {
-            let spec = format!("{}=call-tree", self.selector);
-            self.tree = Some(self.program.client.attach(&Attach::new(spec))?.id);
-        }
-        Ok(())
+        set_attached(&mut self.program.client, &mut self.tree, spec)
     }
 }
 
-/// Returns whether there is no such attachment any more.
+/// Attaches a consumer unless it is attached, or without a text detaches it. Another client may
+/// have detached it already.
+fn set_attached(
+    client: &mut Client,
+    attachment: &mut Option<u32>,
+    spec: Option<String>,
+) -> Result<(), ClientError> {
+    match (spec, *attachment) {
+        (Some(spec), None) => *attachment = Some(client.attach(&Attach::new(spec))?.id),
+        (None, Some(id)) => {
+            *attachment = None;
+            match client.detach(id) {
+                Err(error) if !is_gone(&error) => return Err(error),
+                _ => (),
+            }
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+/// Returns whether the program does not know the attachment.
 fn is_gone(error: &ClientError) -> bool {
     matches!(error, ClientError::Failed(failure) if failure.kind == FailureKind::Unknown)
 }
 
-/// Questions about reports.
+/// Asks for reports.
 struct Question<'a> {
     client: &'a mut Client,
     problem: &'a mut Option<String>,
@@ -489,8 +478,8 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Reads the report of an attachment, if there is one, of the functions with `only` these
-    /// probes, or of all; `None`, and a problem, if it is not as expected.
+    /// Reads the report of an attachment, if there is one: of the functions with `only` these
+    /// probes, or of all. Returns `None`, and notes a problem, if the report is not as expected.
     fn report<R: DeserializeOwned>(
         &mut self,
         attachment: &mut Option<u32>,
@@ -515,7 +504,7 @@ impl Question<'_> {
         }
     }
 
-    /// Returns the program's CPU time for the answers since this was last asked.
+    /// Returns the program's CPU time for the answers since the last call.
     fn took(&mut self) -> Duration {
         std::mem::take(&mut self.took)
     }
