@@ -283,6 +283,17 @@ pub fn attachment_notes(attached: &Attached) -> Vec<String> {
     attached.consumers.iter().flat_map(|consumer| consumer.notes.iter().cloned()).collect()
 }
 
+/// Returns an answer; `None` if the program has ended.
+///
+/// # Errors
+/// If the program refuses, or gives no answer.
+pub fn unless_ended<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(ClientError::Ended) => Ok(None),
+        answer => Ok(Some(answer?)),
+    }
+}
+
 /// Connects to a process, which may be busy or stopped.
 ///
 /// # Errors

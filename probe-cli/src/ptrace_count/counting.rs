@@ -30,6 +30,7 @@ use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::probe_tables::NOP;
+use crate::progress::Progress;
 use crate::text::count;
 
 /// The time for signal handlers that have interrupted a stub to end.
@@ -69,6 +70,7 @@ impl Counting {
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
     pub fn start(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let _progress = waiting(pid);
         let process = open_without_agent(pid)?;
         let mut counting = {
             let _priority = raise_priority();
@@ -103,6 +105,7 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
+        let _progress = waiting(pid);
         let mut counting = Self::open(open_without_agent(pid)?)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
@@ -327,6 +330,11 @@ impl Counting {
     pub fn longest_stop(&self) -> Duration {
         self.process.longest_stop()
     }
+}
+
+/// Shows that a process is waited for: for another command, or for its threads.
+pub fn waiting(pid: u32) -> Progress {
+    Progress::start(&format!("waiting for process {pid}"), 0)
 }
 
 /// Opens a process without an agent.

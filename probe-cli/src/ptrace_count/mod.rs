@@ -12,4 +12,4 @@ mod raise_priority;
 mod select;
 mod switch;
 
-pub use counting::{Counters, Counting};
+pub use counting::{Counters, Counting, waiting};

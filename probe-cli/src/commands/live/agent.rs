@@ -6,9 +6,10 @@ use std::process::Command;
 
 use probe_protocol::ClientError;
 
-use crate::args::{AttachTo, Detach, Run};
+use super::measure::connect_running;
+use crate::args::{AttachTo, Detach, Run, Running};
 use crate::inject::inject;
-use crate::live::{Program, connect};
+use crate::live::connect;
 use crate::output::{Failure, Output, document_without_rows, object, print_note};
 use crate::preload::{Preload, Starting, ask_for_agent, library};
 
@@ -34,11 +35,7 @@ pub(super) fn about_process(command: &str, pid: u32, done: &str, is_json: bool) 
 }
 
 pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Output, Failure> {
-    let program = match (args.pid, &args.name) {
-        (Some(pid), _) => Program::connect(pid),
-        (_, Some(name)) => Program::connect_by_name(name),
-        _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
-    }?;
+    let program = connect_running(&Running { pid: args.pid, name: args.name.clone(), no_inject: true })?;
     let pid = program.process.pid;
     let notes = program.end_agent()?;
     let done = "the agent is gone, and all its sites are latent";

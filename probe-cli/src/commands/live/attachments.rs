@@ -24,7 +24,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let attached = program.client.attach(&attach)?;
     let mut notes = attachment_notes(&attached);
     if !is_json {
-        // Somebody may wait for it.
+        // Shown at once, since the command may go on for long.
         map_pipe_error(Screen::stdout(false).finish(&attachment_lines(&attached)))?;
     }
     let mut last = Vec::new();
@@ -65,17 +65,17 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 
 /// Returns a line for each consumer.
 fn attachment_lines(attached: &Attached) -> String {
-    let mut said = String::new();
+    let mut lines = String::new();
     for consumer in &attached.consumers {
         let (probes, sites) = (count(consumer.probes, "probe"), count(consumer.sites, "site"));
         // Writing to a string never fails.
         let _ = writeln!(
-            said,
+            lines,
             "attachment {}: {} on {probes}, {sites} active, {} refused",
             attached.id, consumer.consumer, consumer.refused
         );
     }
-    said
+    lines
 }
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> {
@@ -86,7 +86,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
     let ids: Vec<_> = if args.attachments.is_empty() { kept.collect() } else { args.attachments.clone() };
     let (mut rows, mut text) = (Vec::new(), String::new());
-    // An error about one of them keeps nothing of those before it from being shown and detached.
+    // After an error, the attachments before it are still shown and detached.
     let read: Result<(), Failure> = ids.iter().try_for_each(|id| {
         let _progress = asked.wait();
         client.pause(*id)?;
@@ -109,7 +109,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     if is_json {
         text = document("disable", &object! { pid: pid }, rows)?;
     }
-    // Reports are written before their attachments go: an error of one of these loses nothing.
+    // Reports are written before their attachments go, so that an error of detaching loses none.
     map_pipe_error(Screen::stdout(is_json).finish(&text))?;
     let mut notes = Vec::new();
     for id in &done {
@@ -120,8 +120,8 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     Ok(Output::notes(notes))
 }
 
-/// Returns the reports of an attachment's consumers, of which each has these formats. One may lack
-/// this format, as a flight recorder has none in JSON.
+/// Returns the reports of an attachment's consumers, given the formats of each. A consumer may lack
+/// the format, as a flight recorder lacks JSON.
 fn reports<'a>(
     client: &mut Client,
     attachment: u32,
@@ -131,18 +131,13 @@ fn reports<'a>(
     let format = if is_json { "json" } else { "txt" };
     let mut reports = Vec::new();
     for (consumer, formats) in (0..).zip(consumers) {
-        if !formats.iter().any(|it| it == format) {
-            reports.push(None);
-            continue;
-        }
-        match client.report(attachment, consumer, format) {
-            Ok(report) => reports.push(Some(report.text.trim_end().to_owned() + "\n")),
-            // One that only goes to files.
-            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => {
-                reports.push(None);
-            }
-            Err(error) => return Err(error.into()),
-        }
+        let has_format = formats.iter().any(|it| it == format);
+        reports.push(match has_format.then(|| client.report(attachment, consumer, format)) {
+            None => None,
+            // A report that only goes to files.
+            Some(Err(ClientError::Failed(failure))) if failure.kind == FailureKind::Malformed => None,
+            Some(report) => Some(report?.text.trim_end().to_owned() + "\n"),
+        });
     }
     Ok(reports)
 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use probe_protocol::{Attach, Client, ClientError, Probe};
+use probe_protocol::{Attach, Client, ClientError, FailureKind, Probe};
 use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
+use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, attachment_notes, unless_ended, watch};
 use crate::output::{Exit, Failure, Output, map_pipe_error};
 use crate::progress::Progress;
 
-/// The time between two reports of a program that may end before it can be asked once more.
+/// The time between two reports of a program that was started here, which may end before it can be
+/// asked once more.
 const CHILD_REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Output, Failure> {
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
         return Err(unreported(&end.unwrap_or_default()));
     };
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
-    // The report says what matches nothing, too.
+    // The report itself may name selectors that match nothing.
     notes.retain(|note| is_json || !report.contains(note.as_str()));
     map_pipe_error(screen.finish(&report))?;
     let exit = if has_rows(&report, is_json) {
@@ -67,7 +68,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     Ok(Output { notes, exit, ..Output::text(String::new()) })
 }
 
-/// Returns whether a report is about a probe: it has more than a heading, and what matches nothing.
+/// Returns whether a report has a row: more than a heading, and selectors that match nothing.
 fn has_rows(report: &str, is_json: bool) -> bool {
     if is_json {
         let report: serde_json::Value = serde_json::from_str(report).unwrap_or_default();
@@ -77,33 +78,27 @@ fn has_rows(report: &str, is_json: bool) -> bool {
     report.lines().skip(1).any(|line| !line.starts_with("no probe matches"))
 }
 
-/// Returns how a command ends whose report is empty, and adds the reason.
+/// Returns how a command with an empty report ends, and adds the reason.
 fn exit_of_empty_report(
     program: &mut Program,
     args: &Measure,
     consumer: &str,
     notes: &mut Vec<String>,
 ) -> Exit {
-    // A selector may have an expression, and the program may have ended.
-    let probes = match program.client.list(&args.selector) {
-        Ok(probes) => probes,
-        Err(error) => {
-            let is_no_match = matches!(Failure::from(error), Failure::NoMatch(_));
-            return if is_no_match { Exit::NoMatch } else { Exit::Done };
-        }
-    };
     let is_point = |it: &Probe| it.kind == Kind::Point.name();
-    if probes.is_empty() {
-        return Exit::NoMatch;
+    match program.client.list(&args.selector) {
+        Ok(probes) if probes.is_empty() => Exit::NoMatch,
+        Ok(probes) if CALL_CONSUMERS.contains(&consumer) && probes.iter().all(is_point) => {
+            notes.push(format!(
+                "`{}` matches points only, and `{consumer}` needs functions; `count` and `trace` take points",
+                args.selector
+            ));
+            Exit::NoMatch
+        }
+        Err(ClientError::Failed(failure)) if failure.kind == FailureKind::NoMatch => Exit::NoMatch,
+        // A selector may have an expression, and the program may have ended.
+        _ => Exit::Done,
     }
-    if !CALL_CONSUMERS.contains(&consumer) || !probes.iter().all(is_point) {
-        return Exit::Done;
-    }
-    notes.push(format!(
-        "`{}` matches points only, and `{consumer}` needs functions; `count` and `trace` take points",
-        args.selector
-    ));
-    Exit::NoMatch
 }
 
 /// The consumers that pair the entries and exits of functions.
@@ -114,35 +109,32 @@ fn unreported(end: &str) -> Failure {
     Failure::Input(format!("{end} before there was a report; ask for some by --every"))
 }
 
-/// Connects to the program that is meant, or starts it.
+/// Connects to the target, or starts it.
 pub(super) fn connect_or_start(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.pid, &target.name) {
-        (Some(pid), _) => connect(pid, target.no_inject),
-        (_, Some(name)) => Program::connect_by_name(name),
-        _ => Program::start(&target.command, stop),
-    }
+    let connected = connect(target.pid, target.name.as_deref(), target.no_inject);
+    connected.unwrap_or_else(|| Program::start(&target.command, stop))
 }
 
-/// The same; a program that is started here has no terminal.
+/// The same, but a program that is started here has no terminal.
 pub(super) fn start_detached(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.pid, &target.name) {
-        (None, None) => Program::start_detached(&target.command, stop),
-        _ => connect_or_start(target, stop),
-    }
+    let connected = connect(target.pid, target.name.as_deref(), target.no_inject);
+    connected.unwrap_or_else(|| Program::start_detached(&target.command, stop))
 }
 
-/// Connects to the program that is meant.
+/// Connects to a running program.
 pub(super) fn connect_running(running: &Running) -> Result<Program, Failure> {
-    match (running.pid, &running.name) {
-        (Some(pid), _) => connect(pid, running.no_inject),
-        (_, Some(name)) => Program::connect_by_name(name),
-        _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
-    }
+    let connected = connect(running.pid, running.name.as_deref(), running.no_inject);
+    connected.unwrap_or_else(|| Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())))
 }
 
-/// Connects to a process, to which an agent may be brought for that.
-fn connect(pid: u32, no_inject: bool) -> Result<Program, Failure> {
-    if no_inject { Program::connect(pid) } else { Program::connect_or_inject(pid) }
+/// Connects to a process by its id or name, if it has one. An agent may be injected into the
+/// former.
+fn connect(pid: Option<u32>, name: Option<&str>, no_inject: bool) -> Option<Result<Program, Failure>> {
+    match pid {
+        Some(pid) if no_inject => Some(Program::connect(pid)),
+        Some(pid) => Some(Program::connect_or_inject(pid)),
+        None => name.map(Program::connect_by_name),
+    }
 }
 
 /// Asks for a report; `None` if the program has ended.
@@ -152,20 +144,16 @@ pub(super) fn report(
     consumer: u32,
     format: &str,
 ) -> Result<Option<String>, Failure> {
-    match client.report(attachment, consumer, format) {
-        Ok(report) if report.text.ends_with('\n') => Ok(Some(report.text)),
-        Ok(report) => Ok(Some(report.text + "\n")),
-        Err(ClientError::Ended) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let report = unless_ended(client.report(attachment, consumer, format))?;
+    Ok(report.map(|it| if it.text.ends_with('\n') { it.text } else { it.text + "\n" }))
 }
 
-/// The process of a program that is asked; `None` if it was started here, since it may write to the
-/// same terminal.
+/// Shows that an answer is waited for. Has no process if the program was started here, since it may
+/// write to the same terminal.
 pub(super) struct AnswerProgress(Option<u32>);
 
 impl AnswerProgress {
-    /// Takes that of a program.
+    /// Takes the process of a program.
     pub(super) fn of(program: &Program) -> Self {
         Self((!program.is_child()).then_some(program.process.pid))
     }
@@ -178,9 +166,8 @@ impl AnswerProgress {
 
 /// Makes the probes latent and asks for the final report.
 fn pause_and_report(client: &mut Client, attachment: u32, format: &str) -> Result<Option<String>, Failure> {
-    match client.pause(attachment) {
-        Ok(_) => report(client, attachment, 0, format),
-        Err(ClientError::Ended) => Ok(None),
-        Err(error) => Err(error.into()),
+    match unless_ended(client.pause(attachment))? {
+        Some(_) => report(client, attachment, 0, format),
+        None => Ok(None),
     }
 }

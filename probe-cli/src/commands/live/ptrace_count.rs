@@ -13,8 +13,7 @@ use crate::args::{Disable, Enable, Measure, Status};
 use crate::live::{POLL_INTERVAL, Schedule, Screen, Stop};
 use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::probe_tables::Probe;
-use crate::progress::Progress;
-use crate::ptrace_count::{Counters, Counting};
+use crate::ptrace_count::{Counters, Counting, waiting};
 use crate::text::{count, escape};
 
 const COUNT: &str = "count";
@@ -23,12 +22,12 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
-    let mut counting = begin(pid, &selector)?;
+    let mut counting = Counting::start(pid, &selector)?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
     let progress = waiting(pid);
-    // Sites become latent however that has ended.
+    // Sites become latent, however watching has ended.
     let rested = counting.disarm();
     let counters = counting.read();
     let Ok(counters) = counters else {
@@ -80,7 +79,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         ));
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
-    let mut counting = begin(pid, &parsed(spec)?)?;
+    let mut counting = Counting::start(pid, &parsed(spec)?)?;
     let sites = counting.sites();
     let done = format!("{} {} counted", count(sites, "site"), if sites == 1 { "is" } else { "are" });
     let until = format!("{done} until `probectl disable --ptrace -p {pid}`");
@@ -90,7 +89,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
-    let counting = found(id(args.running.pid)?)?;
+    let counting = Counting::found(id(args.running.pid)?)?;
     let text = report("status", &counting, &counting.read()?, is_json)?;
     Ok(Output { notes: counting.notes, ..Output::text(text) })
 }
@@ -100,12 +99,12 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     if !args.attachments.is_empty() {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
-    let mut counting = found(pid)?;
+    let mut counting = Counting::found(pid)?;
     let progress = waiting(pid);
     let rested = counting.disarm();
     drop(progress);
     let report = report("disable", &counting, &counting.read()?, is_json)?;
-    // An error of the rest loses no number.
+    // The numbers are shown before an error of unmapping is.
     let shown = map_pipe_error(Screen::stdout(is_json).finish(&report));
     let progress = waiting(pid);
     let closed = rested.and_then(|()| close(&mut counting));
@@ -115,31 +114,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     Ok(Output::notes(counting.notes))
 }
 
-/// Begins to show that a process is waited for: for another command, or for its threads.
-fn waiting(pid: u32) -> Progress {
-    Progress::start(&format!("waiting for process {pid}"), 0)
-}
-
-/// Begins to count.
-fn begin(pid: u32, selector: &Selector) -> Result<Counting, Failure> {
-    let _progress = waiting(pid);
-    Counting::start(pid, selector)
-}
-
-/// Finds counters that another command has left.
-fn found(pid: u32) -> Result<Counting, Failure> {
-    let _progress = waiting(pid);
-    Counting::found(pid)
-}
-
-/// Gives the memory back.
+/// Unmaps the counters, and notes the longest stop.
 fn close(counting: &mut Counting) -> Result<(), Failure> {
     counting.release()?;
     tell(counting);
     Ok(())
 }
 
-/// Notes the time for which threads stood.
+/// Notes the longest time for which threads were stopped.
 fn tell(counting: &mut Counting) {
     let longest = u64::try_from(counting.longest_stop().as_nanos()).unwrap_or(u64::MAX);
     counting.notes.push(format!("all threads stood for {} at most at a time", Time(longest)));

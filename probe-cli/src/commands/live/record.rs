@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use probe_protocol::{Attach, ClientError};
+use probe_protocol::Attach;
 use probe_trace::Trace;
 use probe_trace::export::Format;
 
@@ -15,7 +15,7 @@ use crate::args::{Record, Snapshot};
 use crate::commands::traces::convert_traces;
 use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
-    watch,
+    unless_ended, watch,
 };
 use crate::new_file::NewFile;
 use crate::output::{Exit, Failure, Output, document_without_rows, object};
@@ -24,21 +24,8 @@ use crate::progress::Progress;
 /// The time for the program to finish a file.
 const FILE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time between two looks at how much is done.
+/// The time between two updates of the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The progress of a recording: by its time, if that is known.
-struct RecordingProgress(Progress);
-
-impl RecordingProgress {
-    fn begin(out: &Path, time: Option<Duration>) -> Self {
-        Self(Progress::start(&format!("recording to {}", out.display()), time.map_or(0, milliseconds)))
-    }
-
-    fn advance(&self, elapsed: Duration) {
-        self.0.done().store(milliseconds(elapsed), Ordering::Relaxed);
-    }
-}
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -76,30 +63,25 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     staged.finish().map_err(unwritable)?;
     let mut notes = attachment_notes(&attached);
     // A program that was started here may write to the same terminal.
-    let progress = (!program.is_child()).then(|| RecordingProgress::begin(&args.out, args.time));
+    let progress = (!program.is_child())
+        .then(|| Progress::start(&format!("recording to {out}"), args.time.map_or(0, milliseconds)));
     let client = &mut program.client;
     let (mut text, mut exit) = (String::new(), Exit::Done);
     let schedule = Schedule::new(Some(PROGRESS_INTERVAL), false);
     let watched = watch(client, &stop, args.time, schedule, |_, elapsed| {
-        progress.iter().for_each(|it| it.advance(elapsed));
+        progress.iter().for_each(|it| it.done().store(milliseconds(elapsed), Ordering::Relaxed));
         Ok(())
     })?;
-    if watched == WatchEnd::Stopped {
-        match client.pause(attached.id) {
-            Ok(_) => {
-                text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
-                let missing = client.detach(attached.id)?;
-                if !missing.is_empty() {
-                    exit = Exit::Input;
-                }
-                notes.extend(missing);
-            }
-            Err(ClientError::Ended) => (),
-            Err(error) => return Err(error.into()),
+    if watched == WatchEnd::Stopped && unless_ended(client.pause(attached.id))?.is_some() {
+        text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
+        let missing = client.detach(attached.id)?;
+        if !missing.is_empty() {
+            exit = Exit::Input;
         }
+        notes.extend(missing);
     }
     drop(progress);
-    // By the name that the user has chosen.
+    // The user knows the file by the name on the command line.
     text = text.replace(&recorded_name, &name);
     if text.is_empty() {
         notes.push(format!("{}; {out} has the events until about then", program.end_reason()));
@@ -114,7 +96,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         if converted != Exit::Done {
             exit = converted;
         }
-        // It may stay: it is whole.
+        // The trace is whole, so it may stay.
         let _ = fs::remove_file(&recorded);
     }
     if !stop.is_set() {
@@ -126,7 +108,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
     Ok(Output { notes, exit, ..Output::text(text) })
 }
 
-/// Returns what the program is asked to attach.
+/// Returns the consumer that the program attaches, in the grammar of `PROBES`.
 fn spec(args: &Record) -> String {
     let of = |name, size: &Option<String>| size.as_ref().map(|size| format!("{name}={size}"));
     let options: Vec<_> = [of("ring", &args.ring), of("limit", &args.limit)].into_iter().flatten().collect();
@@ -142,7 +124,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Output, Failure
     let _progress = Progress::start(&format!("writing {}", args.out.display()), 0);
     let status = client.status()?;
     let (attachment, consumer) = match args.attachment {
-        // Without a recorder there, the program says so.
+        // If it is no recorder, the program says so.
         Some(id) => {
             flight_recorders(&status.attachments).find(|it| it.0.id == id).map_or((id, 0), |it| (id, it.1))
         }

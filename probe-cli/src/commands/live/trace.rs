@@ -3,7 +3,7 @@
 //! The program writes a trace to a file in this process's memory, and flushes it when it is asked
 //! for a report. Blocks that were read are cut out of the file. If the program hits faster than
 //! lines are made or read, its probes are off until the rest has been read; a line says for how
-//! long. If nobody reads at all, since this process is stopped, the file has a limit.
+//! long. The file has a limit, for the time when this process is stopped and reads nothing.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use probe_protocol::{Attach, Client, ClientError};
+use probe_protocol::{Attach, Client};
 use probe_runtime::__tools::Time;
 use probe_trace::calls::{Ending, Pairing, Slice, Step, Track};
 use probe_trace::{FieldValue, Followed, Gap, Item, ThreadId, TraceEvent};
@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use super::measure::connect_or_start;
 use crate::args::Trace;
-use crate::live::{Schedule, Stop, WatchEnd, attachment_notes, watch};
+use crate::live::{Schedule, Stop, WatchEnd, attachment_notes, unless_ended, watch};
 use crate::output::{Failure, Output, map_pipe_error, object};
 use crate::text::{count, escape, escape_json};
 
@@ -34,12 +34,11 @@ use crate::text::{count, escape, escape_json};
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for the program to write its hits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of the trace, or of lines, with which the program is too fast.
+/// Bytes of the trace, or of lines, that may wait before the probes are paused.
 const MAX_BACKLOG: u64 = 8 << 20;
-/// The memory of the trace while nobody reads it, as when this process is stopped. The rest is
-/// lost, and counted.
+/// Most bytes of the trace that are not read yet. Later hits are lost, and counted.
 const TRACE_LIMIT: &str = "64M";
-/// The file's first bytes, whose state the program writes again.
+/// The first bytes of the file, which the program updates.
 const FILE_HEADER_LEN: u64 = 4096;
 
 pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
@@ -56,18 +55,15 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
     let watched = watch(&mut program.client, &stop, args.time, schedule, |client, _| {
         shown.read_new(client, attached.id, &stop)
     })?;
-    let has_ended = watched == WatchEnd::Disconnected || {
+    let mut missing = None;
+    if watched == WatchEnd::Stopped {
         let client = &mut program.client;
-        match client.pause(attached.id).and_then(|_| client.detach(attached.id)) {
-            Ok(missing) => {
-                notes.extend(missing);
-                false
-            }
-            Err(ClientError::Ended) => true,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    notes.extend(has_ended.then(|| format!("{}; hits shortly before may be missing", program.end_reason())));
+        missing = unless_ended(client.pause(attached.id).and_then(|_| client.detach(attached.id)))?;
+    }
+    notes
+        .extend(missing.unwrap_or_else(|| {
+            vec![format!("{}; hits shortly before may be missing", program.end_reason())]
+        }));
     notes.extend(shown.finish()?);
     if !stop.is_set() {
         notes.extend(program.finish());
@@ -84,20 +80,11 @@ impl MemoryFile {
         Ok(Self(file.into()))
     }
 
-    /// Opens it once more, for a position of its own.
-    fn reopened(&self) -> io::Result<File> {
-        File::open(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
-    }
-
-    fn length(&self) -> u64 {
-        self.0.metadata().map_or(0, |metadata| metadata.len())
-    }
-
-    /// Gives the memory of the bytes before this one back.
-    fn cut(&self, until: u64) {
+    /// Frees the memory of the bytes before this one.
+    fn free(&self, until: u64) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Some(length) = until.checked_sub(FILE_HEADER_LEN).filter(|it| *it != 0) {
-            // Without it, the file is larger, and right.
+            // If that fails, the file only stays larger.
             let _ = fallocate(&self.0, flags, FILE_HEADER_LEN, length);
         }
     }
@@ -114,29 +101,26 @@ struct TraceReader {
 
 impl TraceReader {
     fn begin(file: MemoryFile, is_json: bool) -> Result<Self, Failure> {
-        let reader = file.reopened().map_err(Failure::input)?;
+        // Opened once more, for a position of its own.
+        let reader = File::open(format!("/proc/self/fd/{}", file.0.as_raw_fd())).map_err(Failure::input)?;
         let followed = Followed::begin("the program's trace", reader).map_err(Failure::input)?;
-        let (lines, output) = (Lines::new(is_json), LineWriter::start());
+        let (lines, output) = (Lines { is_json, ..Lines::default() }, LineWriter::start());
         Ok(Self { file, followed, lines, output, off: Duration::ZERO })
     }
 
-    /// Shows what the program has written since, and lets it wait if that is too much.
+    /// Writes lines of the new hits. Pauses the probes if there are too many.
     fn read_new(&mut self, client: &mut Client, attachment: u32, stop: &Stop) -> Result<(), Failure> {
-        // A report flushes.
-        let ended = |error| match error {
-            ClientError::Ended => Ok(()),
-            error => Err(error.into()),
-        };
-        if let Err(error) = client.report(attachment, 0, "txt") {
-            return ended(error);
+        // The program flushes its trace before a report.
+        if unless_ended(client.report(attachment, 0, "txt"))?.is_none() {
+            return Ok(());
         }
-        let is_behind = self.file.length().saturating_sub(self.followed.position()) > MAX_BACKLOG
-            || self.output.waiting() > MAX_BACKLOG;
-        if !is_behind {
+        let length = self.file.0.metadata().map_or(0, |metadata| metadata.len());
+        let backlog = length.saturating_sub(self.followed.position()).max(self.output.waiting());
+        if backlog <= MAX_BACKLOG {
             return self.write_lines();
         }
-        if let Err(error) = client.pause(attachment) {
-            return ended(error);
+        if unless_ended(client.pause(attachment))?.is_none() {
+            return Ok(());
         }
         let since = Instant::now();
         self.write_lines()?;
@@ -149,10 +133,10 @@ impl TraceReader {
         if stop.is_set() {
             return Ok(());
         }
-        // A reading in the file, so that times before and after are apart.
-        client.report(attachment, 0, "txt").map(drop).or_else(ended)?;
+        // The trace gets a reading of its clock, which tells the times before and after apart.
+        unless_ended(client.report(attachment, 0, "txt"))?;
         self.write_lines()?;
-        client.resume(attachment).map(drop).or_else(ended)?;
+        unless_ended(client.resume(attachment))?;
         let off = since.elapsed();
         self.off += off;
         let mut text = String::new();
@@ -165,7 +149,7 @@ impl TraceReader {
         let lines = &mut self.lines;
         let take = |item| lines.add(item, |time| time.saturating_add(ahead), &mut text);
         let read = self.followed.advance(take).map_err(Failure::input);
-        self.file.cut(self.followed.position());
+        self.file.free(self.followed.position());
         self.output.write(text)?;
         read
     }
@@ -195,8 +179,8 @@ impl TraceReader {
     }
 }
 
-/// A thread that writes lines to stdout: a reader that is slow must not keep the program's file
-/// growing.
+/// A thread that writes lines to stdout, so that a slow reader does not keep the program's trace
+/// from being read.
 struct LineWriter {
     sender: Sender<String>,
     waiting: Arc<AtomicU64>,
@@ -238,7 +222,7 @@ impl LineWriter {
         Ok(())
     }
 
-    /// Fails if nobody reads any further.
+    /// Fails if nobody reads stdout any further.
     fn check(&mut self) -> Result<(), Failure> {
         if !self.has_ended() {
             return Ok(());
@@ -260,6 +244,7 @@ impl LineWriter {
 }
 
 /// Makes lines of items, one after the other.
+#[derive(Default)]
 struct Lines {
     is_json: bool,
     pairing: Pairing,
@@ -289,18 +274,6 @@ struct HitRow<'a> {
 }
 
 impl Lines {
-    fn new(is_json: bool) -> Self {
-        Self {
-            is_json,
-            pairing: Pairing::default(),
-            open: HashMap::new(),
-            names: HashMap::new(),
-            first: None,
-            hits: 0,
-            lost: 0,
-        }
-    }
-
     /// Adds an item's line. `wall` turns times into nanoseconds since 1970.
     fn add(&mut self, item: Item, wall: impl Fn(u64) -> u64, out: &mut String) {
         match item {
@@ -315,7 +288,7 @@ impl Lines {
                 self.pairing.take(Item::Gap(gap));
                 self.settle();
             }
-            // A later reader's.
+            // Items of later versions.
             _ => (),
         }
     }
