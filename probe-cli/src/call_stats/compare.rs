@@ -1,10 +1,11 @@
-//! Two runs' functions beside each other.
+//! Compares the functions of two runs.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::call_stats::{FunctionRow, Spread, of_both};
+use super::durations::{Spread, pooled_quantile};
+use super::functions::FunctionRow;
 
 /// One function in both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -66,15 +67,16 @@ pub enum Worse {
 /// All functions of two runs.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Compared {
-    /// Those with calls in both, the slowed ones first: by the change that is certain.
+    /// Functions with calls in both runs, by the part of their change that is certain: the slowed
+    /// ones first.
     pub rows: Vec<Comparison>,
-    /// Paths of those that ended calls in the first run only.
+    /// Paths of functions that ended calls in the first run only.
     pub only_before: Vec<String>,
-    /// Paths of those that ended calls in the second run only.
+    /// Paths of functions that ended calls in the second run only.
     pub only_after: Vec<String>,
 }
 
-/// Compares two runs. With a limit, as a part, it finds what became slower by more than that.
+/// Compares two runs. With a limit, as a fraction, finds the figures that became slower by more.
 pub fn compare(before: &[FunctionRow], after: &[FunctionRow], limit: Option<f64>) -> Compared {
     let called =
         |rows: &[FunctionRow]| -> Vec<_> { rows.iter().filter(|row| row.calls != 0).cloned().collect() };
@@ -90,18 +92,18 @@ pub fn compare(before: &[FunctionRow], after: &[FunctionRow], limit: Option<f64>
     }
     let known = |row: &&FunctionRow| afters.contains_key(row.function.as_str());
     compared.only_after = after.iter().filter(known).map(|row| row.function.clone()).collect();
-    compared
-        .rows
-        .sort_by(|a, b| b.certain(1.0).total_cmp(&a.certain(1.0)).then_with(|| a.function.cmp(&b.function)));
+    compared.rows.sort_by(|a, b| {
+        b.certain_change(1.0).total_cmp(&a.certain_change(1.0)).then_with(|| a.function.cmp(&b.function))
+    });
     if let Some(limit) = limit {
-        compared.find(limit);
+        compared.find_worse(limit);
     }
     compared
 }
 
 impl Comparison {
     fn of(before: &FunctionRow, after: &FunctionRow) -> Self {
-        // A call of no time at all has no change that is a part of it.
+        // A time of zero has no relative change.
         let base = before.mean_ns.max(1.0);
         let ratio = after.mean_ns / base;
         let error = |row: &FunctionRow| row.error_ns.map(|error| error / base);
@@ -117,66 +119,66 @@ impl Comparison {
         }
     }
 
-    /// Returns the part of the change beyond its error, with the error so many times as wide. It is
-    /// positive for a slower function, negative for a faster one.
-    fn certain(&self, wider: f64) -> f64 {
-        let error = wider * self.error.unwrap_or(f64::INFINITY);
+    /// Returns the part of the change beyond its error, after the error is multiplied by
+    /// `widening`. It is positive for a slower function, negative for a faster one.
+    fn certain_change(&self, widening: f64) -> f64 {
+        let error = widening * self.error.unwrap_or(f64::INFINITY);
         if self.change > 0.0 { (self.change - error).max(0.0) } else { (self.change + error).min(0.0) }
     }
 }
 
 impl Compared {
-    /// Finds the figures that became worse by more than this part, their errors subtracted.
+    /// Finds the figures that became worse by more than this fraction, their errors subtracted.
     ///
-    /// Where many figures are compared, some exceed their errors by chance. So errors are wider
-    /// here, by as much as keeps 95 of 100 comparisons of equal runs without a finding. Of the five
-    /// others, means and quantiles get one, and rare calls four, which their small numbers need.
-    /// Rare calls count only in functions that have enough of them for a finding (Tarone, 1990),
+    /// Where many figures are compared, some exceed their errors by chance. So errors are widened,
+    /// by as much as keeps 95 of 100 comparisons of equal runs without a finding. Of the other
+    /// five, means and quantiles get one, and rare calls four, since their numbers are small. Rare
+    /// calls are tested only in functions that have enough of them for a finding (Tarone, 1990),
     /// and once where a call and those around it are long together.
-    fn find(&mut self, limit: f64) {
+    fn find_worse(&mut self, limit: f64) {
         let known = self.rows.iter().filter(|row| row.error.is_some()).count() as f64;
-        let of_figures = wider(FIGURES * known * 2.5);
-        let rare: Vec<_> = self.rows.iter().map(|row| row.spreads.as_ref().and_then(Rare::of)).collect();
-        let all_after = |it: &Rare| Rare { before: 0.0, after: it.before + it.after, ..*it };
+        let of_figures = widening(FIGURES_PER_FUNCTION * known * 2.5);
+        let rare: Vec<_> = self.rows.iter().map(|row| row.spreads.as_ref().and_then(RareCalls::of)).collect();
+        let all_after = |it: &RareCalls| RareCalls { before: 0.0, after: it.before + it.after, ..*it };
         let mut found: Vec<_> =
-            rare.iter().flatten().filter(|it| all_after(it).excess() > ALONE).copied().collect();
+            rare.iter().flatten().filter(|it| all_after(it).excess() > Z_95).copied().collect();
         found.sort_by(|a, b| a.time.total_cmp(&b.time));
         found.dedup_by(|next, kept| {
-            (next.before, next.after) == (kept.before, kept.after) && next.time < ALIKE * kept.time
+            (next.before, next.after) == (kept.before, kept.after) && next.time < SAME_EVENT_RATIO * kept.time
         });
-        let of_rare = wider(found.len() as f64 * 2.5 / 4.0);
+        let of_rare = widening(found.len() as f64 * 2.5 / 4.0);
         for (row, rare) in self.rows.iter_mut().zip(rare) {
             let [before_ns, after_ns] = row.means;
-            if row.certain(of_figures) > limit {
+            if row.certain_change(of_figures) > limit {
                 row.worse.push(Worse::Mean { before_ns, after_ns });
             }
             let Some(spreads) = &row.spreads else { continue };
-            if let Some([before_ns, after_ns]) = slower(spreads, 0.5, ALONE * of_figures, limit) {
+            if let Some([before_ns, after_ns]) = slower_quantile(spreads, 0.5, Z_95 * of_figures, limit) {
                 row.worse.push(Worse::P50 { before_ns, after_ns });
             }
-            if let Some([before_ns, after_ns]) = slower(spreads, 0.99, ALONE * of_figures, limit) {
+            if let Some([before_ns, after_ns]) = slower_quantile(spreads, 0.99, Z_95 * of_figures, limit) {
                 row.worse.push(Worse::P99 { before_ns, after_ns });
             }
             let Some(rare) = rare else { continue };
-            // As many as make the limit.
+            // The number of rare calls that reaches the limit.
             let allowed = limit * before_ns.max(1.0) * row.calls[1] as f64 / rare.time;
-            if rare.excess().min(rare.excess_over(allowed)) > ALONE * of_rare {
+            if rare.excess().min(rare.excess_over(allowed)) > Z_95 * of_rare {
                 row.worse.push(rare.worse(spreads));
             }
         }
     }
 }
 
-/// The figures that each function has: the mean, and two quantiles.
-const FIGURES: f64 = 3.0;
-/// The ratio of times of calls that are long together.
-const ALIKE: f64 = 1.2;
-/// The normal distribution's quantile for 95 %, from both sides.
-const ALONE: f64 = 1.96;
+/// Figures of each function: the mean, and two quantiles.
+const FIGURES_PER_FUNCTION: f64 = 3.0;
+/// Greatest ratio of the times of a long call and of those around it.
+const SAME_EVENT_RATIO: f64 = 1.2;
+/// The two-sided quantile of the normal distribution for 95 %.
+const Z_95: f64 = 1.96;
 
-/// Returns a quantile's times before and after, if it became slower by more than a limit for so
-/// many standard errors.
-fn slower([before, after]: &[Spread; 2], part: f64, errors: f64, limit: f64) -> Option<[u64; 2]> {
+/// Returns a quantile's times before and after, if it became slower by more than the limit and this
+/// number of standard errors.
+fn slower_quantile([before, after]: &[Spread; 2], part: f64, errors: f64, limit: f64) -> Option<[u64; 2]> {
     let (_, of_before, high) = before.bounds(part, errors);
     let (low, of_after, _) = after.bounds(part, errors);
     let ratio = |one: u64, other: u64| (one.max(1) as f64 / other.max(1) as f64).ln();
@@ -184,59 +186,59 @@ fn slower([before, after]: &[Spread; 2], part: f64, errors: f64, limit: f64) -> 
     (ratio(of_after, of_before) - error > limit.ln_1p()).then_some([of_before, of_after])
 }
 
-/// Makes roots of small numbers normal.
-const SHIFT: f64 = 0.375;
+/// Added to a count before its root is taken, so that roots of small counts are nearly normal.
+const ANSCOMBE_SHIFT: f64 = 0.375;
 
 /// Rare calls of two runs that last far longer than nearly all others.
 #[derive(Clone, Copy)]
-struct Rare {
+struct RareCalls {
     /// The time that they exceed.
     over: f64,
-    /// Parts of both runs that have such calls. Calls that follow each other are late for one
-    /// reason.
+    /// Numbers of parts of both runs that have such calls. Calls that follow each other are late
+    /// for one reason.
     before: f64,
     after: f64,
-    /// The parts of the second run that would have such calls, for one of the first, if nothing has
+    /// The expected number of such parts in the second run, for one in the first, if nothing has
     /// changed.
     ratio: f64,
-    /// The time of such calls in a part of the second run that has some.
+    /// The time of such calls in a part of the second run that has any.
     time: f64,
 }
 
-impl Rare {
-    /// Finds them; `None` if the second run has none.
+impl RareCalls {
+    /// Finds the rare calls; `None` if the second run has none.
     fn of([before, after]: &[Spread; 2]) -> Option<Self> {
-        /// How far such calls are from others.
+        /// The ratio of the times of rare calls to nearly all others.
         const FAR: f64 = 10.0;
-        let over = FAR * of_both(before, after, 0.99) as f64;
+        let over = FAR * pooled_quantile(before, after, 0.99) as f64;
         let (parts, time) = after.beyond(over);
         let calls = |spread: &Spread| spread.times_ns.iter().map(|it| it.1).sum::<u64>() as f64;
         let all = |spread: &Spread| spread.slowest_ns.len() as f64;
         let few = before.beyond(over).0;
         // A part of a longer run has more calls, and fills up: two such calls in it are one part.
         let longer = (calls(after) / all(after)) / (calls(before) / all(before));
-        let has_none = 1.0 - ((few + SHIFT) / all(before)).min(1.0);
+        let has_none = 1.0 - ((few + ANSCOMBE_SHIFT) / all(before)).min(1.0);
         let expected = all(after) * (1.0 - has_none.powf(longer));
         (parts > 0.0).then(|| Self {
             over,
             before: few,
             after: parts,
-            ratio: expected / (few + SHIFT),
+            ratio: expected / (few + ANSCOMBE_SHIFT),
             time: time / parts,
         })
     }
 
-    /// Returns by how many standard errors there are more of them than before: a test of two
-    /// Poisson rates, with variances made equal by roots (Gu and others, 2008).
+    /// Returns by how many standard errors their number has grown: a test of two Poisson rates,
+    /// with variances made equal by roots (Gu and others, 2008).
     fn excess(&self) -> f64 {
-        let expected = self.ratio * (self.before + SHIFT);
-        2.0 * ((self.after + SHIFT).sqrt() - expected.sqrt()) / (1.0 + self.ratio).sqrt()
+        let expected = self.ratio * (self.before + ANSCOMBE_SHIFT);
+        2.0 * ((self.after + ANSCOMBE_SHIFT).sqrt() - expected.sqrt()) / (1.0 + self.ratio).sqrt()
     }
 
-    /// The same, of those beyond a number that is known.
+    /// The same, for the growth beyond a known number.
     fn excess_over(&self, allowed: f64) -> f64 {
         let expected = self.ratio * self.before + allowed;
-        2.0 * ((self.after + SHIFT).sqrt() - (expected + SHIFT).sqrt())
+        2.0 * ((self.after + ANSCOMBE_SHIFT).sqrt() - (expected + ANSCOMBE_SHIFT).sqrt())
     }
 
     fn worse(&self, [before, after]: &[Spread; 2]) -> Worse {
@@ -251,10 +253,11 @@ impl Rare {
     }
 }
 
-/// Returns by how much errors of 95 %, which 2.5 of 100 exceed from above, have to be wider for so
-/// many comparisons at once: the ratio of the normal distribution's quantiles, from above.
-fn wider(comparisons: f64) -> f64 {
-    ALONE.hypot((2.0 * comparisons.max(1.0).ln()).sqrt()) / ALONE
+/// Returns a Bonferroni-like factor that widens 95 % intervals for `comparisons` tests, of which
+/// each fails in 2.5 of 100 cases: the ratio of the one-sided quantiles of the normal distribution,
+/// from above.
+fn widening(comparisons: f64) -> f64 {
+    Z_95.hypot((2.0 * comparisons.max(1.0).ln()).sqrt()) / Z_95
 }
 
 #[cfg(test)]
@@ -332,10 +335,10 @@ mod tests {
         };
         let (short, long) = (spread(6_400, 6), spread(640_000, 64));
         for runs in [[short.clone(), long.clone()], [long, short.clone()]] {
-            let excess = Rare::of(&runs).unwrap().excess();
+            let excess = RareCalls::of(&runs).unwrap().excess();
             assert!(excess < 1.0, "{excess}");
         }
-        let more = Rare::of(&[short, spread(6_400, 40)]).unwrap().excess();
+        let more = RareCalls::of(&[short, spread(6_400, 40)]).unwrap().excess();
         assert!(more > 4.0, "{more}");
     }
 
@@ -410,8 +413,8 @@ mod tests {
         for (comparisons, exact) in
             [(1.0, 1.0), (10.0, 2.807 / 1.96), (100.0, 3.481 / 1.96), (1000.0, 4.056 / 1.96)]
         {
-            let wider = wider(comparisons);
-            assert!((exact..exact * 1.05).contains(&wider), "{comparisons}: {wider} for {exact}");
+            let widening = widening(comparisons);
+            assert!((exact..exact * 1.05).contains(&widening), "{comparisons}: {widening} for {exact}");
         }
     }
 }

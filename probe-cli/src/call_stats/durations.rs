@@ -3,37 +3,37 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Times that are kept one by one. More go into a histogram, which a trace can't ask for with less
-/// than this many calls.
-const EXACT: usize = 256;
-/// Most batches at a time, and half as many after two of them were made one.
-const BATCHES: usize = 64;
-/// Fewest batches for an error.
-const FEWEST: usize = 8;
+/// Most times that are kept one by one. More go into a histogram, so only functions with many calls
+/// cost the memory of one.
+const MAX_EXACT: usize = 256;
+/// Most batches at a time. Pairs are joined when there are as many.
+const MAX_BATCHES: usize = 64;
+/// Fewest batches that give an error.
+const MIN_BATCHES: usize = 8;
 
 /// Times in nanoseconds, in the order in which calls ended.
 pub struct Durations {
     count: u64,
     sum: u128,
     max: u64,
-    kept: Kept,
+    times: Times,
     batches: Batches,
 }
 
 /// The times, for quantiles.
-enum Kept {
+enum Times {
     Exact(Vec<u64>),
     /// To two digits.
     Histogram(Histogram<u64>),
 }
 
-/// Sums of so many calls in a row each. Calls that follow each other are alike: a cache is warm, a
-/// disk is busy. So calls by themselves tell too little about the error of their mean, and means of
+/// Sums of batches of calls in a row. Calls that follow each other are alike: a cache is warm, a
+/// disk is busy. So single calls tell too little about the error of their mean, and the means of
 /// longer and longer batches tell more.
 struct Batches {
     size: u64,
     full: Vec<Batch>,
-    /// The batch that is not full, and its calls.
+    /// The batch that is not full, and its number of calls.
     open: Batch,
     calls: u64,
     /// Sum of the squares of all logarithms.
@@ -43,7 +43,7 @@ struct Batches {
 #[derive(Clone, Copy, Default)]
 struct Batch {
     sum: f64,
-    /// Sum of the logarithms, which rare long calls don't govern.
+    /// Sum of the logarithms, which rare long calls don't dominate.
     logarithms: f64,
     slowest: u64,
 }
@@ -61,7 +61,7 @@ impl Batch {
 impl Default for Durations {
     fn default() -> Self {
         let batches = Batches { size: 1, full: Vec::new(), open: Batch::default(), calls: 0, squares: 0.0 };
-        Self { count: 0, sum: 0, max: 0, kept: Kept::Exact(Vec::new()), batches }
+        Self { count: 0, sum: 0, max: 0, times: Times::Exact(Vec::new()), batches }
     }
 }
 
@@ -72,17 +72,17 @@ impl Durations {
         self.sum += u128::from(time);
         self.max = self.max.max(time);
         self.batches.add(time);
-        match &mut self.kept {
-            Kept::Exact(times) if times.len() < EXACT => times.push(time),
-            Kept::Exact(times) => {
+        match &mut self.times {
+            Times::Exact(times) if times.len() < MAX_EXACT => times.push(time),
+            Times::Exact(times) => {
                 let Ok(mut histogram) = Histogram::new(2) else { return };
                 for time in times.drain(..).chain([time]) {
                     // It grows to any time.
                     let _ = histogram.record(time);
                 }
-                self.kept = Kept::Histogram(histogram);
+                self.times = Times::Histogram(histogram);
             }
-            Kept::Histogram(histogram) => _ = histogram.record(time),
+            Times::Histogram(histogram) => _ = histogram.record(time),
         }
     }
 
@@ -106,12 +106,12 @@ impl Durations {
         self.batches.error()
     }
 
-    /// Returns all that tells two runs apart; `None` with too few calls.
+    /// Returns the spread, by which runs are compared; `None` with too few calls.
     pub fn spread(&self) -> Option<Spread> {
         let mut times_ns = Vec::new();
-        match &self.kept {
-            Kept::Exact(times) => times_ns.extend(times.iter().map(|time| (*time, 1))),
-            Kept::Histogram(histogram) => times_ns
+        match &self.times {
+            Times::Exact(times) => times_ns.extend(times.iter().map(|time| (*time, 1))),
+            Times::Histogram(histogram) => times_ns
                 .extend(histogram.iter_recorded().map(|it| (it.value_iterated_to(), it.count_at_value()))),
         }
         times_ns.sort_unstable();
@@ -130,11 +130,11 @@ impl Durations {
         })
     }
 
-    /// Returns the time that this part of the calls does not exceed: exactly of few calls, to two
-    /// digits of many.
+    /// Returns the time that this fraction of the calls does not exceed: exactly for few calls, to
+    /// two digits for many.
     pub fn quantile(&mut self, part: f64) -> u64 {
-        match &mut self.kept {
-            Kept::Exact(times) => {
+        match &mut self.times {
+            Times::Exact(times) => {
                 times.sort_unstable();
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -144,7 +144,7 @@ impl Durations {
                 let rank = (part * times.len() as f64).ceil() as usize;
                 times.get(rank.saturating_sub(1)).copied().unwrap_or_default()
             }
-            Kept::Histogram(histogram) => histogram.value_at_quantile(part).min(self.max),
+            Times::Histogram(histogram) => histogram.value_at_quantile(part).min(self.max),
         }
     }
 }
@@ -160,17 +160,17 @@ impl Batches {
         }
         self.full.push(self.open);
         (self.open, self.calls) = (Batch::default(), 0);
-        if self.full.len() == BATCHES {
+        if self.full.len() == MAX_BATCHES {
             self.full = self.full.chunks(2).map(|pair| pair[0].and(pair[1])).collect();
             self.size *= 2;
         }
     }
 
-    /// Returns the variance of the batches' means, as if none depended on the one before; `None`
-    /// with too few of them. Where batches are short, they do: by a part that they tell themselves.
+    /// Returns the variance of the batches' means, corrected for their dependence on the batch
+    /// before, which their covariance tells; `None` with too few batches.
     fn variance(&self, of: impl Fn(&Batch) -> f64) -> Option<f64> {
         const MOST: f64 = 0.9;
-        if self.full.len() < FEWEST {
+        if self.full.len() < MIN_BATCHES {
             return None;
         }
         let many = self.full.len() as f64;
@@ -192,8 +192,8 @@ impl Batches {
         Some(t * (variance / many).sqrt())
     }
 
-    /// Returns the number of calls that would tell as much if they did not depend on each other: as
-    /// many times fewer as batches differ more than those of such calls would.
+    /// Returns the number of independent calls that would tell as much. It is less than the number
+    /// of calls by the factor by which batches vary more than batches of independent calls would.
     fn independent(&self, calls: u64) -> Option<f64> {
         let of_batches = self.variance(|it| it.logarithms)? * self.size as f64;
         let calls = calls as f64;
@@ -206,22 +206,22 @@ impl Batches {
 /// The times of one function's calls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
-    /// The number of calls that would tell as much, if none depended on those before it.
+    /// The number of independent calls that would tell as much.
     pub independent: f64,
-    /// Times from the shortest up, each with the number of calls that took so long.
+    /// Times from the shortest up, each with its number of calls.
     pub times_ns: Vec<(u64, u64)>,
-    /// The longest time of each part of the run; parts have equally many calls.
+    /// The longest time of each part of the run. Parts have equal numbers of calls.
     pub slowest_ns: Vec<u64>,
 }
 
 impl Spread {
-    /// Returns the time that this part of the calls does not exceed.
+    /// Returns the time that this fraction of the calls does not exceed.
     pub fn quantile(&self, part: f64) -> u64 {
         quantile(&self.times_ns, part)
     }
 
-    /// Returns a quantile between its bounds, for so many standard errors. A bound is `None` beyond
-    /// the shortest call, or the longest.
+    /// Returns a quantile between its bounds, which are this number of standard errors away. A
+    /// bound is `None` beyond the shortest call, or the longest.
     pub fn bounds(&self, part: f64, errors: f64) -> (Option<u64>, u64, Option<u64>) {
         let half = errors * (part * (1.0 - part) / self.independent).sqrt();
         let (low, high) = (part - half, part + half);
@@ -239,9 +239,8 @@ impl Spread {
     }
 }
 
-/// Returns the time that this part of the calls of two runs does not exceed, each run with the same
-/// weight for a call.
-pub fn of_both(one: &Spread, other: &Spread, part: f64) -> u64 {
+/// Returns the time that this fraction of the calls of both runs together does not exceed.
+pub fn pooled_quantile(one: &Spread, other: &Spread, part: f64) -> u64 {
     let mut times = [&one.times_ns[..], &other.times_ns[..]].concat();
     times.sort_unstable();
     quantile(&times, part)
@@ -252,7 +251,7 @@ fn quantile(times: &[(u64, u64)], part: f64) -> u64 {
     let mut left = part * all as f64;
     for (time, calls) in times {
         left -= *calls as f64;
-        // A rounding error is no call.
+        // Tolerates rounding errors, which are far below one call.
         if left <= 1e-6 {
             return *time;
         }

@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use super::durations::{Durations, Spread};
 use crate::elf::open_regular;
+use crate::output::Failure;
 use crate::progress::Progress;
 
 /// A file whose bytes are counted as they are read.
-pub struct Counted {
+pub struct CountingReader {
     file: BufReader<File>,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let many = self.file.read(into)?;
         self.read.fetch_add(many as u64, Ordering::Relaxed);
@@ -29,7 +30,7 @@ impl Read for Counted {
     }
 }
 
-impl Seek for Counted {
+impl Seek for CountingReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
@@ -39,47 +40,29 @@ impl Seek for Counted {
 ///
 /// # Errors
 /// The file, and why it can't be read.
-pub fn open(paths: &[PathBuf]) -> Result<(Trace, Progress), String> {
-    let unreadable = |path: &PathBuf, error| format!("{} can't be read: {error}", path.display());
-    let mut total = 0;
+pub fn open_traces(paths: &[PathBuf]) -> Result<(Trace, Progress), Failure> {
+    let (mut files, mut total) = (Vec::new(), 0);
     for path in paths {
-        let metadata = fs::metadata(path).map_err(|error| unreadable(path, error))?;
-        if metadata.is_dir() {
-            return Err(format!("{} is a folder; name the traces in it", path.display()));
+        let unreadable = |error| Failure::Input(format!("{} can't be read: {error}", path.display()));
+        if fs::metadata(path).map_err(unreadable)?.is_dir() {
+            return Err(Failure::Input(format!("{} is a folder; name the traces in it", path.display())));
         }
-        total += metadata.len();
+        let file = open_regular(path).map_err(unreadable)?;
+        total += file.metadata().map_err(unreadable)?.len();
+        files.push((path, BufReader::new(file)));
     }
     let what = match paths {
         [path] => format!("reading {}", path.display()),
         _ => format!("reading {} traces", paths.len()),
     };
     let progress = Progress::start(&what, total);
-    let mut files = Vec::new();
-    for path in paths {
-        let file = open_regular(path).map_err(|error| unreadable(path, error))?;
-        files.push((path, Counted { file: BufReader::new(file), read: progress.done() }));
-    }
-    let sources = files.into_iter();
-    Ok((Trace::read(sources).map_err(|error| error.to_string())?, progress))
-}
-
-/// Adds up the calls of a trace.
-///
-/// # Errors
-/// If the file can't be read further.
-fn functions(trace: &mut Trace) -> Result<(Vec<FunctionRow>, Losses), String> {
-    let mut functions = Functions::default();
-    let mut items = trace.items();
-    for step in Calls::new(items.by_ref()) {
-        functions.step(&step.map_err(|error| error.to_string())?);
-    }
-    let undefined = items.undefined();
-    let (rows, losses) = functions.finish();
-    Ok((rows, Losses { undefined, ..losses }))
+    let counting = |(path, file)| (path, CountingReader { file, read: progress.done() });
+    let trace = Trace::read(files.into_iter().map(counting)).map_err(Failure::input)?;
+    Ok((trace, progress))
 }
 
 /// The calls in some traces.
-pub struct Measured {
+pub struct TraceStats {
     /// The functions, those with the most time of their own first.
     pub rows: Vec<FunctionRow>,
     /// Parts that the traces lack.
@@ -92,16 +75,23 @@ pub struct Measured {
 ///
 /// # Errors
 /// The file, and why it can't be read.
-pub fn measure(paths: &[PathBuf]) -> Result<Measured, String> {
-    let (mut trace, _progress) = open(paths)?;
+pub fn read_stats(paths: &[PathBuf]) -> Result<TraceStats, Failure> {
+    let (mut trace, _progress) = open_traces(paths)?;
     let problems = trace.problems().to_vec();
-    let (rows, losses) = functions(&mut trace)?;
-    Ok(Measured { rows, losses, problems })
+    let mut functions = Functions::default();
+    let mut items = trace.items();
+    for step in Calls::new(items.by_ref()) {
+        functions.step(&step.map_err(Failure::input)?);
+    }
+    let losses = Losses { undefined: items.undefined(), ..functions.losses };
+    let mut rows: Vec<_> = functions.rows.into_iter().map(Function::row).collect();
+    rows.sort_by(|a, b| b.self_ns.cmp(&a.self_ns).then_with(|| a.function.cmp(&b.function)));
+    Ok(TraceStats { rows, losses, problems })
 }
 
 /// The functions of a trace.
 #[derive(Default)]
-pub struct Functions {
+struct Functions {
     numbers: HashMap<String, usize>,
     rows: Vec<Function>,
     threads: HashMap<ThreadId, Thread>,
@@ -136,13 +126,13 @@ struct Open {
 struct OpenFuture {
     function: usize,
     begin: u64,
-    /// Whether it began before the trace: its time is not known.
+    /// Whether it began before the trace, so that its time is not known.
     is_cut: bool,
 }
 
 impl Functions {
     /// Adds a step.
-    pub fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &Step) {
         match step {
             Step::Begin(begin) => self.begin(begin),
             Step::End(end) => self.end(end),
@@ -186,11 +176,7 @@ impl Functions {
                 let function = &mut self.rows[open.function];
                 let whole = end.time.saturating_sub(open.begin);
                 function.total = function.total.saturating_add(whole);
-                if end.ending == Ending::Exit && !open.is_cut {
-                    function.durations.add(whole);
-                } else {
-                    function.unfinished += 1;
-                }
+                function.add(whole, end.ending == Ending::Exit && !open.is_cut);
             }
             _ => (),
         }
@@ -211,30 +197,26 @@ impl Functions {
         }
         let function = &mut self.rows[open.function];
         function.own = function.own.saturating_add(whole.saturating_sub(open.inner));
-        // A future's own slice has its time and its end; polls have its work.
+        // A future's own slice tells its time and its end, and its polls tell its work.
         if end.slice == Slice::Poll {
             return;
         }
         if is_outermost {
             function.total = function.total.saturating_add(whole);
         }
-        if end.ending == Ending::Exit {
-            function.durations.add(whole);
-        } else {
-            function.unfinished += 1;
-        }
-    }
-
-    /// Returns a row for each function, those with the most time of their own first, and what the
-    /// trace lacks.
-    pub fn finish(self) -> (Vec<FunctionRow>, Losses) {
-        let mut rows: Vec<_> = self.rows.into_iter().map(Function::row).collect();
-        rows.sort_by(|a, b| b.self_ns.cmp(&a.self_ns).then_with(|| a.function.cmp(&b.function)));
-        (rows, self.losses)
+        function.add(whole, end.ending == Ending::Exit);
     }
 }
 
 impl Function {
+    fn add(&mut self, time: u64, is_whole: bool) {
+        if is_whole {
+            self.durations.add(time);
+        } else {
+            self.unfinished += 1;
+        }
+    }
+
     fn row(mut self) -> FunctionRow {
         FunctionRow {
             calls: self.durations.count(),
@@ -259,7 +241,7 @@ pub struct FunctionRow {
     pub function: String,
     /// Calls that ended in the trace. Of a future, those that had a result.
     pub calls: u64,
-    /// Calls that the trace cuts off, and futures that were cancelled.
+    /// Calls that the trace cuts off, and cancelled futures.
     pub unfinished: u64,
     /// Time from entries to exits, a recursion's once. Cut-off calls count up to where they are
     /// cut.
@@ -268,7 +250,7 @@ pub struct FunctionRow {
     pub self_ns: u64,
     /// Mean time of a call.
     pub mean_ns: f64,
-    /// Half the width of its interval of 95 % confidence, if there are calls enough.
+    /// Half the width of its interval of 95 % confidence; `None` with too few calls.
     pub error_ns: Option<f64>,
     /// The time that half of the calls don't exceed.
     pub p50_ns: u64,

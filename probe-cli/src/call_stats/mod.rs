@@ -12,5 +12,4 @@ mod functions;
 pub use compare::{Compared, Comparison, Worse, compare};
 #[cfg(test)]
 pub use durations::Durations;
-pub use durations::{Spread, of_both};
-pub use functions::{FunctionRow, Losses, Measured, Report, measure, open};
+pub use functions::{FunctionRow, Losses, Report, TraceStats, open_traces, read_stats};

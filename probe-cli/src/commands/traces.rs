@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::call_stats::{
-    Compared, Comparison, FunctionRow, Losses, Measured, Report, Worse, compare, measure, open,
+    Compared, Comparison, FunctionRow, Losses, Report, TraceStats, Worse, compare, open_traces, read_stats,
 };
 use crate::elf::open_regular;
 use crate::new_file::NewFile;
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::text::{count, escape, was};
 
 pub(super) fn report(args: &args::Report, is_json: bool) -> Result<Output, Failure> {
-    let Measured { rows, losses, mut problems } = measure(&args.traces).map_err(Failure::Input)?;
+    let TraceStats { rows, losses, mut problems } = read_stats(&args.traces)?;
     problems.extend(loss_notes(losses));
     let shown = args.top.unwrap_or(rows.len()).min(rows.len());
     if is_json {
@@ -120,11 +120,11 @@ fn load(path: &Path) -> Result<(Vec<FunctionRow>, Vec<String>), Failure> {
     if let Some(rows) = load_report(path)? {
         return Ok((rows, Vec::new()));
     }
-    let measured = measure(&[path.to_owned()]).map_err(Failure::Input)?;
-    Ok((measured.rows, measured.problems))
+    let stats = read_stats(&[path.to_owned()])?;
+    Ok((stats.rows, stats.problems))
 }
 
-/// Reads a report; `None` if the file is none, but may be a trace.
+/// Reads a report; `None` if the file is not one, and may be a trace.
 fn load_report(path: &Path) -> Result<Option<Vec<FunctionRow>>, Failure> {
     let _progress = Progress::start(&format!("reading {}", path.display()), 0);
     let unreadable =
@@ -240,7 +240,7 @@ pub(super) fn convert_traces(traces: &[PathBuf], out: &Path) -> Result<(Vec<Stri
     let format = Format::from_path(out).map_err(|error| Failure::Usage(error.to_string()))?;
     let shown = out.display();
     let unwritable = |error| Failure::Input(format!("{shown} can't be written: {error}"));
-    let (mut trace, _progress) = open(traces).map_err(Failure::Input)?;
+    let (mut trace, _progress) = open_traces(traces)?;
     let clocks = trace.clocks();
     let mut notes = trace.problems().to_vec();
     let mut exit = Exit::Done;
