@@ -1,4 +1,4 @@
-//! The state of the screen, and the effect of keys, without a terminal or a program.
+//! The state of the screen, and the effects of keys, without a terminal or a program.
 
 use probe_runtime::{Kind, Selectable, Selector};
 
@@ -6,12 +6,12 @@ use super::figure::{Certainty, Figure};
 use super::functions::Function;
 use super::poller::{Query, Snapshot};
 
-/// A key, as far as this knows any.
+/// A key that has an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
     /// A character.
     Char(char),
-    /// Up by so many rows, or down.
+    /// Down by a number of rows, or up if that is negative.
     Move(isize),
     /// To the first row.
     First,
@@ -86,7 +86,7 @@ impl Column {
 pub enum Page {
     #[default]
     Functions,
-    /// Callers of one, and functions that it calls.
+    /// Callers of a function, and functions that it calls.
     Callers,
     /// The program's threads.
     Threads,
@@ -104,24 +104,24 @@ pub struct View {
     pub snapshot: Snapshot,
     /// The page.
     pub page: Page,
-    /// The rows are sorted by this.
+    /// The column by which the rows are sorted.
     pub column: Column,
-    /// Whether the smallest comes first.
+    /// Whether the row with the smallest number comes first.
     pub is_reversed: bool,
-    /// The filter's text; it is being typed if `is_typing`.
+    /// The text of the filter.
     pub filter: String,
     /// Whether keys go to the filter.
     pub is_typing: bool,
     /// The chosen function.
     pub chosen: Option<String>,
-    /// The first row on the screen, of functions and of threads.
+    /// The first rows on the screen, on the pages of functions and of threads.
     pub first: usize,
     pub first_thread: usize,
     /// The probes of the rows on the screen, as last drawn.
     pub visible: Vec<u32>,
     /// The effect of the last key, or a problem.
     pub message: String,
-    /// Whether somebody wants it to end.
+    /// Whether the user has ended it.
     pub has_ended: bool,
 }
 
@@ -145,7 +145,7 @@ impl View {
     pub fn rows(&self) -> Vec<&Function> {
         let filter = Filter::new(&self.filter);
         let mut rows: Vec<_> = self.snapshot.functions.iter().filter(|it| filter.has(it)).collect();
-        // Functions of which nothing is known stay in the order of their paths.
+        // The sort is stable, so functions without numbers stay in the order of their paths.
         rows.sort_by(|a, b| self.column.weight(b).total_cmp(&self.column.weight(a)));
         if self.is_reversed {
             rows.reverse();
@@ -153,33 +153,40 @@ impl View {
         rows
     }
 
-    /// Returns the place of the chosen function among the rows: the first one if there is none.
+    /// Returns the index of the chosen function among the rows; 0 if none is chosen.
     pub fn place(&self, rows: &[&Function]) -> usize {
         let of = |path: &String| rows.iter().position(|it| it.path == *path);
         self.chosen.as_ref().and_then(of).unwrap_or(0)
     }
 
-    /// Takes a key. Returns a request to the program, if the key makes one.
+    /// Takes a key. Returns a query to the program, if the key makes one.
     pub fn press(&mut self, key: Key) -> Option<Query> {
         if key == Key::Interrupt {
             self.has_ended = true;
         } else if self.is_typing {
-            self.typed(key);
+            self.press_in_filter(key);
+        } else if self.page == Page::Help {
+            self.page = Page::Functions;
         } else {
-            return match self.page {
-                Page::Functions => self.of_functions(key),
-                Page::Callers => self.of_callers(key),
-                Page::Threads => self.of_threads(key),
-                Page::Help => {
-                    self.page = Page::Functions;
-                    None
+            let key = match key {
+                Key::Char('q') => {
+                    self.has_ended = true;
+                    return None;
                 }
+                Key::Char('j') => Key::Move(1),
+                Key::Char('k') => Key::Move(-1),
+                other => other,
+            };
+            return match self.page {
+                Page::Callers => self.press_on_callers(key),
+                Page::Threads => self.press_on_threads(key),
+                _ => self.press_on_functions(key),
             };
         }
         None
     }
 
-    fn typed(&mut self, key: Key) {
+    fn press_in_filter(&mut self, key: Key) {
         match key {
             Key::Char(c) => self.filter.push(c),
             Key::Backspace => _ = self.filter.pop(),
@@ -193,33 +200,22 @@ impl View {
         self.message = Filter::new(&self.filter).problem();
     }
 
-    fn of_callers(&mut self, key: Key) -> Option<Query> {
-        match key {
-            Key::Char('q') => self.has_ended = true,
-            Key::Escape | Key::Enter | Key::Backspace => {
-                self.page = Page::Functions;
-                return Some(Query::Callers(None));
-            }
-            _ => (),
+    fn press_on_callers(&mut self, key: Key) -> Option<Query> {
+        if !matches!(key, Key::Escape | Key::Enter | Key::Backspace) {
+            return None;
         }
-        None
+        self.page = Page::Functions;
+        Some(Query::Callers(None))
     }
 
-    fn of_threads(&mut self, key: Key) -> Option<Query> {
+    fn press_on_threads(&mut self, key: Key) -> Option<Query> {
         let last = self.snapshot.threads.as_ref().map_or(0, |it| it.len().saturating_sub(1));
-        let by = |by: isize| self.first_thread.saturating_add_signed(by).min(last);
         self.first_thread = match key {
-            Key::Char('q') => {
-                self.has_ended = true;
-                return None;
-            }
             Key::Escape | Key::Enter | Key::Backspace | Key::Char('t') => {
                 self.page = Page::Functions;
                 return Some(Query::Threads(false));
             }
-            Key::Move(rows) => by(rows),
-            Key::Char('j') => by(1),
-            Key::Char('k') => by(-1),
+            Key::Move(rows) => self.first_thread.saturating_add_signed(rows).min(last),
             Key::First => 0,
             Key::Last => last,
             _ => return None,
@@ -227,29 +223,20 @@ impl View {
         None
     }
 
-    fn of_functions(&mut self, key: Key) -> Option<Query> {
+    fn press_on_functions(&mut self, key: Key) -> Option<Query> {
         let rows = self.rows();
         let (count, place) = (rows.len(), self.place(&rows));
         let path = rows.get(place).map(|it| it.path.clone());
         let all = || rows.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
         let last = count.saturating_sub(1);
-        let chosen = |to: usize| rows.get(to.min(last)).map(|it| it.path.clone());
-        let key = match key {
-            Key::Char('j') => Key::Move(1),
-            Key::Char('k') => Key::Move(-1),
-            other => other,
-        };
         let (query, message) = match key {
-            Key::Move(by) => {
-                self.chosen = chosen(place.saturating_add_signed(by));
-                return None;
-            }
-            Key::First => {
-                self.chosen = chosen(0);
-                return None;
-            }
-            Key::Last => {
-                self.chosen = chosen(last);
+            Key::Move(_) | Key::First | Key::Last => {
+                let to = match key {
+                    Key::Move(by) => place.saturating_add_signed(by),
+                    Key::First => 0,
+                    _ => last,
+                };
+                self.chosen = rows.get(to.min(last)).map(|it| it.path.clone());
                 return None;
             }
             Key::Char('a') => {
@@ -300,10 +287,6 @@ impl View {
                 self.filter.clear();
                 (None, String::new())
             }
-            Key::Char('q') => {
-                self.has_ended = true;
-                return None;
-            }
             _ => return None,
         };
         self.message = message;
@@ -311,7 +294,7 @@ impl View {
     }
 }
 
-/// Which functions are shown: those of a selector, or those whose path contains a text.
+/// Chooses the functions that are shown: those of a selector, or those whose path contains a text.
 enum Filter {
     All,
     Part(String),
@@ -325,7 +308,7 @@ impl Filter {
         if text.is_empty() {
             return Self::All;
         }
-        // Only selectors have these.
+        // Only selectors have these characters.
         if !text.contains(['*', '=', '@', '!', ',', '{', '?', ' ']) {
             return Self::Part(text.to_owned());
         }
@@ -337,7 +320,7 @@ impl Filter {
 
     fn has(&self, function: &Function) -> bool {
         match self {
-            // A selector that is not finished yet hides nothing.
+            // A selector that is still being typed hides nothing.
             Self::All | Self::Wrong(_) => true,
             Self::Part(text) => function.path.contains(text.as_str()),
             Self::Selector(selector) => selector.matches(&Entry(function)),
