@@ -8,7 +8,7 @@ use probe_protocol::{Attach, Client};
 use probe_runtime::__tools::Output;
 use probe_trace::export::Format;
 
-use super::connection::RequestError;
+use super::connection::{ANSWER_TIMEOUT, FILE_TIMEOUT, RequestError};
 use super::log::Event;
 use super::rule_driver::RuleDriver;
 use super::shell_commands::Firing;
@@ -98,15 +98,16 @@ impl RuleDriver {
             }
         };
         let attach = Attach { output: Some(output.name()), ..Attach::new(format!("{selector}=trace")) };
-        let attached = match self.connection.ask(|client| client.record(&attach, &output.file)) {
-            Ok(attached) => attached,
-            Err(error) => {
-                output.discard();
-                return self
-                    .log_failure::<()>(Some(rule), format!("record {selector}"), Err(error))
-                    .map(drop);
-            }
-        };
+        let attached =
+            match self.connection.ask(ANSWER_TIMEOUT, |client| client.record(&attach, &output.file)) {
+                Ok(attached) => attached,
+                Err(error) => {
+                    output.discard();
+                    return self
+                        .log_failure::<()>(Some(rule), format!("record {selector}"), Err(error))
+                        .map(drop);
+                }
+            };
         let text = format!("{selector} to {}", output.path.display());
         let due = self.log.elapsed().saturating_add(time);
         self.recordings.push(Recording { rule, id: attached.id, output, due });
@@ -122,12 +123,12 @@ impl RuleDriver {
             && let Some(due) = self.recordings.iter().position(is_due)
         {
             let Recording { rule, id, output, .. } = self.recordings.swap_remove(due);
-            let report = self.connection.ask_for_file(|client| {
+            let report = self.connection.ask(FILE_TIMEOUT, |client| {
                 client.pause(id)?;
                 client.report(id, 0, "txt")
             });
             // Also after a refusal.
-            let detached = self.connection.ask_for_file(|client| client.detach(id));
+            let detached = self.connection.ask(FILE_TIMEOUT, |client| client.detach(id));
             let lines = match (report, detached) {
                 // The end of the connection is news for all that was attached.
                 (_, Err(lost @ (RequestError::Lost(_) | RequestError::Log(_)))) => Err(lost),
@@ -152,7 +153,7 @@ impl RuleDriver {
                 .map(|id| (id, 0))
                 .ok_or_else(|| "its flight recorder is not attached".to_owned())
         } else {
-            let status = self.connection.ask(Client::status);
+            let status = self.connection.ask(ANSWER_TIMEOUT, Client::status);
             let Some(status) = self.log_failure(Some(rule), "snapshot", status)? else { return Ok(()) };
             let is_own = |id: u32| self.recorders.iter().any(|it| it.id == Some(id));
             let others: Vec<_> = status.attachments.into_iter().filter(|it| !is_own(it.id)).collect();
@@ -168,7 +169,7 @@ impl RuleDriver {
             Err(problem) => return self.log.event(Event::Failed, Some(rule), format!("snapshot: {problem}")),
         };
         let written =
-            self.connection.ask_for_file(|client| client.snapshot(id, consumer, format, &output.file));
+            self.connection.ask(FILE_TIMEOUT, |client| client.snapshot(id, consumer, format, &output.file));
         let Some(notes) = self.log_failure(Some(rule), "snapshot", written)? else {
             output.discard();
             return Ok(());

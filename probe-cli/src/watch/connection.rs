@@ -1,12 +1,12 @@
 //! The connection to the program, which may be lost and come back.
 //!
-//! A request fails in two ways. The program refuses it: then the connection is as before. Or no
-//! sound answer comes: then the connection is ended, so that the program detaches all that it may
-//! have attached meanwhile.
+//! A request fails in two ways. If the program refuses it, the connection stays. If no sound answer
+//! comes, the connection is ended, so that the program detaches all that it may have attached
+//! meanwhile.
 //!
-//! A request runs on a thread of its own, and [`KeepAlive`] looks at all else until the answer is
-//! there. The time for an answer stands still while the program is stopped. A watch that ends then
-//! ends the connection, and so the thread.
+//! A request runs on a thread of its own, and [`KeepAlive`] does the upkeep until the answer is
+//! there. The time for an answer stands still while the program is stopped. If the watch ends then,
+//! it ends the connection, and so the thread.
 
 use std::fmt;
 use std::io;
@@ -27,9 +27,9 @@ use crate::live::{POLL_INTERVAL, Process, Stop};
 use crate::output::Failure;
 
 /// The time for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time for an answer after a file is finished.
-const FILE_TIMEOUT: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for an answer before which the program finishes a file.
+pub const FILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Why the watch ends the connection to a stopped program.
 pub const STOPPED: &str = "the program is stopped; it detaches all when it goes on";
 
@@ -87,23 +87,9 @@ impl Connection {
         self.client = None;
     }
 
-    /// Asks the program. After a failure that is no refusal, the connection is ended.
+    /// Asks the program, and waits for its answer up to a time. Any failure but a refusal ends the
+    /// connection.
     pub fn ask<T: Send>(
-        &mut self,
-        request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, RequestError> {
-        self.ask_within(ANSWER_TIMEOUT, request)
-    }
-
-    /// Asks for something that takes the program longer: it finishes a file before it answers.
-    pub fn ask_for_file<T: Send>(
-        &mut self,
-        request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, RequestError> {
-        self.ask_within(FILE_TIMEOUT, request)
-    }
-
-    fn ask_within<T: Send>(
         &mut self,
         time: Duration,
         request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
@@ -118,12 +104,12 @@ impl Connection {
 
     /// Attaches consumers.
     pub fn attach(&mut self, spec: &str) -> Result<Attached, RequestError> {
-        self.ask(|client| client.attach(&Attach::new(spec)))
+        self.ask(ANSWER_TIMEOUT, |client| client.attach(&Attach::new(spec)))
     }
 
     /// Detaches. If the program does not answer, the end of the connection detaches.
     pub fn detach(&mut self, id: u32) -> Result<Vec<String>, RequestError> {
-        self.ask(|client| client.detach(id))
+        self.ask(ANSWER_TIMEOUT, |client| client.detach(id))
     }
 
     /// Waits at most for this time, and returns early if the program ends the connection. Returns
@@ -167,13 +153,13 @@ impl Connection {
     }
 }
 
-/// Lets a client wait for ever, since [`await_answer`] limits the time.
+/// Lets a client wait forever, since [`await_answer`] limits the time.
 fn without_timeout(mut client: Client) -> Client {
     client.set_timeout(Duration::MAX);
     client
 }
 
-/// Waits for an answer, and looks at all else after each [`POLL_INTERVAL`].
+/// Waits for an answer, and does the upkeep after each [`POLL_INTERVAL`].
 fn await_answer<T: Send>(
     client: &mut Client,
     keep_alive: &mut KeepAlive,
@@ -184,7 +170,7 @@ fn await_answer<T: Send>(
     let socket = UnixStream::from(client.as_fd().try_clone_to_owned().map_err(lost)?);
     let (outcome, answers) = mpsc::sync_channel(1);
     thread::scope(|scope| {
-        // If the watch has given up, nobody takes the answer.
+        // If the watch has given up, nothing takes the answer.
         let run = move || drop(outcome.send(request(client).map_err(RequestError::from)));
         let thread = thread::Builder::new().name("request".to_owned());
         thread.spawn_scoped(scope, run).map_err(lost)?;
@@ -192,8 +178,8 @@ fn await_answer<T: Send>(
         let trouble = loop {
             match answers.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => {
-                    // It may be the first sign that the program goes on; a lost connection is none.
-                    if keep_alive.is_stopped() && !matches!(answer, Err(RequestError::Lost(_))) {
+                    // Any answer but a lost connection means that the program was resumed.
+                    if keep_alive.is_stopped && !matches!(answer, Err(RequestError::Lost(_))) {
                         keep_alive.look().map_err(RequestError::Log)?;
                     }
                     return answer;
@@ -205,36 +191,37 @@ fn await_answer<T: Send>(
             if let Err(failure) = keep_alive.look() {
                 break RequestError::Log(failure);
             }
-            if keep_alive.is_stopped() {
+            if keep_alive.is_stopped {
                 if keep_alive.is_over() {
                     break RequestError::Lost(STOPPED.to_owned());
                 }
                 continue;
             }
-            // Looks are counted, since this process may have been stopped, too.
+            // Intervals are counted, since a clock goes on while this process is stopped.
             left = left.saturating_sub(POLL_INTERVAL);
             if left.is_zero() {
                 break ClientError::TimedOut.into();
             }
         };
-        // The thread returns. If the connection has ended already, it does so, too.
+        // So the thread returns, unless it has already.
         let _ = socket.shutdown(Shutdown::Both);
         Err(trouble)
     })
 }
 
-/// The state beside the connection.
+/// The upkeep of the watch, which goes on while an answer is awaited: whether the program is
+/// stopped, commands that end, and the end of the watch.
 pub struct KeepAlive {
     pub process: Process,
     pub commands: ShellCommands,
     log: Log,
     stop: Stop,
     /// The end of the watch, since its beginning.
-    end: Option<Duration>,
+    pub end: Option<Duration>,
     /// Whether the program was stopped at the last look.
-    is_stopped: bool,
-    /// Whether it was stopped since [`KeepAlive::take_has_stopped`].
-    has_stopped: bool,
+    pub is_stopped: bool,
+    /// Whether a look has found it stopped in this window.
+    pub has_stopped: bool,
 }
 
 impl KeepAlive {
@@ -243,24 +230,9 @@ impl KeepAlive {
         Self { process, commands, log, stop, end: None, is_stopped: false, has_stopped: false }
     }
 
-    /// Begins the windows: sets the end of the watch, since its beginning, and forgets stops.
-    pub fn begin_windows(&mut self, end: Option<Duration>) {
-        (self.end, self.has_stopped) = (end, false);
-    }
-
     /// Returns whether the watch is to end: by a signal, or by its time.
     pub fn is_over(&self) -> bool {
         self.stop.is_set() || self.end.is_some_and(|end| self.log.elapsed() >= end)
-    }
-
-    /// Returns whether the program was stopped at the last look.
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped
-    }
-
-    /// Returns whether a look has found the program stopped since the last call.
-    pub fn take_has_stopped(&mut self) -> bool {
-        mem::take(&mut self.has_stopped)
     }
 
     /// Logs that the program is stopped or goes on, and the commands that have ended.

@@ -16,7 +16,7 @@ use crate::text::{escape, escape_json};
 pub enum Event {
     /// The watch has begun.
     Watching,
-    /// A rule that waits for its condition, at the beginning.
+    /// A rule that waits for its condition, at the start of the watch.
     Waiting,
     Fired,
     Ended,
@@ -37,11 +37,11 @@ pub enum Event {
     Lost,
     /// The program is stopped, so it answers nothing.
     Stopped,
-    /// The program goes on, or answers again.
+    /// The program is resumed, or answers again.
     Back,
-    /// Something stays as the program, or the watch, ends.
+    /// Something that stays after the end of the program or the watch.
     Left,
-    /// A note of the program on something that it has attached or detached.
+    /// A note of the program on an attachment.
     Note,
     /// The numbers of a rule, at the end.
     Summary,

@@ -40,7 +40,7 @@ struct ReportBucket {
     calls: u64,
 }
 
-/// Reads a number. `null` stands for one that JSON does not have, and is none here, too.
+/// Reads a number. JSON has no NaN; the report writes it as `null`.
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Option::deserialize(deserializer).map(|it: Option<f64>| it.unwrap_or(f64::NAN))
 }

@@ -1,13 +1,13 @@
 //! The loop that reads the program's figures once a window, and does what the rules say.
 
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use probe_lang::rules::{Action, Backoff, Engine, Reading, RefCountedSpecs, Step};
 use probe_protocol::{Attached, FailureKind};
 
 use super::actions::Recording;
-use super::connection::{Connection, KeepAlive, RequestError, STOPPED};
+use super::connection::{ANSWER_TIMEOUT, Connection, KeepAlive, RequestError, STOPPED};
 use super::log::{Event, Log};
 use super::readings::reading;
 use crate::live::{POLL_INTERVAL, Process, Program, Stop, attachment_notes};
@@ -161,7 +161,7 @@ impl RuleDriver {
 
     /// Reads an attachment of a source.
     fn read(&mut self, source: usize, id: u32) -> Result<Option<Reading>, Failure> {
-        let report = self.connection.ask(|client| client.report(id, 0, "json"));
+        let report = self.connection.ask(ANSWER_TIMEOUT, |client| client.report(id, 0, "json"));
         let is_gone =
             matches!(&report, Err(RequestError::Refused(failure)) if failure.kind == FailureKind::Unknown);
         if is_gone && self.sources[source].id == Some(id) {
@@ -190,16 +190,16 @@ impl RuleDriver {
     pub fn run(&mut self, every: Duration, time: Option<Duration>) -> Result<(), Failure> {
         let mut from = self.log.elapsed();
         let end = time.map(|time| time.saturating_add(from));
-        self.connection.keep_alive.begin_windows(end);
+        let keep_alive = &mut self.connection.keep_alive;
+        (keep_alive.end, keep_alive.has_stopped) = (end, false);
         let mut next = from.saturating_add(every);
         loop {
             let now = self.log.elapsed();
-            let keep_alive = &mut self.connection.keep_alive;
-            let is_over = keep_alive.is_over();
-            if is_over || !self.connection.is_up() && !self.connection.keep_alive.process.is_running() {
+            let (is_up, keep_alive) = (self.connection.is_up(), &mut self.connection.keep_alive);
+            if keep_alive.is_over() || !is_up && !keep_alive.process.is_running() {
                 return Ok(());
             }
-            self.connection.keep_alive.look()?;
+            keep_alive.look()?;
             if !self.is_stopped() {
                 self.finish_recordings(Some(now))?;
             }
@@ -219,7 +219,7 @@ impl RuleDriver {
     }
 
     fn is_stopped(&self) -> bool {
-        self.connection.keep_alive.is_stopped()
+        self.connection.keep_alive.is_stopped
     }
 
     /// Ends a window, and returns its end. The window of a stopped program is unknown. If the
@@ -227,7 +227,7 @@ impl RuleDriver {
     /// condition holds for the time of the stop.
     fn end_window(&mut self, mut from: Duration, mut to: Duration) -> Result<Duration, Failure> {
         let readings = if self.is_stopped() { Vec::new() } else { self.take_readings()? };
-        if self.connection.keep_alive.take_has_stopped() && !readings.is_empty() {
+        if mem::take(&mut self.connection.keep_alive.has_stopped) && !readings.is_empty() {
             to = self.log.elapsed();
             self.step(from, to)?;
             from = to;
