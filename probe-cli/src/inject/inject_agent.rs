@@ -18,15 +18,15 @@ use crate::preload::library;
 use crate::proc_files::status_field;
 use crate::progress::Progress;
 
-/// The most room for a library that is made before it is read.
-const ROOM: usize = 1 << 26;
+/// Most bytes that are allocated for a library before it is read.
+const MAX_CAPACITY: usize = 1 << 26;
 
-/// Finds all symbols at once, and unloads nothing.
-const NOW_AND_STAYS: u64 = 0x2 | 0x1000;
+/// `RTLD_NOW | RTLD_NODELETE`.
+const LOAD_FLAGS: u64 = 0x2 | 0x1000;
 
-/// The time for an agent to end before another one is started, and that between two tries.
-const GOING: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(10);
+/// The time for an earlier agent to end before another one is started.
+const AGENT_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Injects an agent into a program. Returns a line that says how. With `plugins`, the program need
 /// not have probes. The agent ends with its last client, unless it `stays`.
@@ -41,7 +41,7 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
     let all = || objects(pid, &memory).map_err(failure);
     let before = all()?;
     if !plugins && !before.iter().any(|it| it.has_probes) {
-        // Its own file tells of hooks that can't be used.
+        // The program may call hooks that can't become probes.
         let image = Image::open(Path::new(&format!("/proc/{pid}/exe"))).ok();
         let calls = image.and_then(|image| HookCalls::of(&image).ok().flatten());
         if let Some(calls) = calls.filter(|it| it.hooks != Hooks::Others) {
@@ -51,9 +51,9 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
     }
     process.check_filters().map_err(failure)?;
     if let Some((object, entry)) = entry(&before) {
-        let said = start(&mut process, &before, entry, stays).map_err(|it| it.of(pid))?;
+        let socket = start(&mut process, &before, entry, stays)?;
         let of = if object.is_called("memfd:") { "the library".to_owned() } else { object.name.clone() };
-        return Ok(line(&process, &format!("the agent of {of} serves {said}")));
+        return Ok(line(&process, &format!("the agent of {of} serves {socket}")));
     }
     if let Some((object, runtime)) = before.iter().find_map(|it| Some((it, it.runtime?))) {
         let do_it = match runtime {
@@ -70,7 +70,7 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
     let bytes = loaded_part(&file)?;
     let call = RemoteCall {
         function: loader.opens,
-        arguments: [0, NOW_AND_STAYS, 0],
+        arguments: [0, LOAD_FLAGS, 0],
         explains: loader.explains,
         file: Some(MemoryFile { name: "libprobe_agent.so", bytes: &bytes }),
         takes_text: false,
@@ -83,11 +83,11 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
     let after = all()?;
     let (_, entry) = entry(&after)
         .ok_or_else(|| unable(format!("has loaded {}, whose entry can't be found", file.display())))?;
-    let said = start(&mut process, &after, entry, stays).map_err(|it| it.of(pid))?;
-    Ok(line(&process, &format!("loaded {}, which serves {said}", file.display())))
+    let socket = start(&mut process, &after, entry, stays)?;
+    Ok(line(&process, &format!("loaded {}, which serves {socket}", file.display())))
 }
 
-/// Returns what may keep a process from loading a library; empty if nothing is known.
+/// Returns a possible reason why a process can't load a library; empty if none is known.
 fn cause(pid: u32) -> &'static str {
     let is_filtered = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -109,49 +109,38 @@ fn entry(objects: &[Object]) -> Option<(&Object, u64)> {
     entries.find(|(object, entry)| object.has_code(*entry))
 }
 
-/// The reason why an agent did not start.
-enum NotStarted {
-    Uncalled(InjectError),
-    Said(String),
-}
-
-impl NotStarted {
-    fn of(self, pid: u32) -> Failure {
-        match self {
-            Self::Uncalled(error) => failure(error),
-            Self::Said(why) => Failure::Input(format!("process {pid} can't start its agent: {why}")),
-        }
-    }
-}
-
 /// Calls the function that starts an agent. Returns its socket's path.
-fn start(process: &mut Process, objects: &[Object], entry: u64, stays: bool) -> Result<String, NotStarted> {
-    /// The agent before ends at this moment.
+fn start(process: &mut Process, objects: &[Object], entry: u64, stays: bool) -> Result<String, Failure> {
+    /// An earlier agent is about to end.
     const AGAIN: u64 = 2;
     let arguments = [0, 0, stays.into()];
     let call = RemoteCall { function: entry, arguments, takes_text: true, ..RemoteCall::default() };
     let (critical, begun) = (critical_code(objects), Instant::now());
     loop {
-        let result = process.call(&call, &critical).map_err(NotStarted::Uncalled)?;
+        let result = process.call(&call, &critical).map_err(failure)?;
         match result.value {
             1 => return Ok(result.text),
-            AGAIN if begun.elapsed() < GOING => thread::sleep(LOOK),
-            _ => return Err(NotStarted::Said(result.text)),
+            AGAIN if begun.elapsed() < AGENT_EXIT_TIMEOUT => thread::sleep(RETRY_INTERVAL),
+            _ => {
+                let (pid, why) = (process.pid(), result.text);
+                return Err(Failure::Input(format!("process {pid} can't start its agent: {why}")));
+            }
         }
     }
 }
 
+/// Adds the longest stop to a line.
 fn line(process: &Process, done: &str) -> String {
     let longest = u64::try_from(process.longest_stop().as_nanos()).unwrap_or(u64::MAX);
     format!("{done}; one thread was stopped at a time, for {} at most", Time(longest))
 }
 
-/// Reads a library without its tables for debuggers, which nobody loads.
+/// Reads the parts of a library that are loaded, which leaves out the tables for debuggers.
 fn loaded_part(file: &Path) -> Result<Vec<u8>, Failure> {
     let image = Image::open(file).map_err(|error| Failure::Input(error.to_string()))?;
     let length = image.loaded_length();
-    // A file may lie about its length, and is read no further than it goes.
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).min(ROOM));
+    // The headers may claim more than the file has.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).min(MAX_CAPACITY));
     let read = File::open(file).and_then(|it| it.take(length).read_to_end(&mut bytes));
     read.map_err(|error| Failure::Input(format!("{} can't be read: {error}", file.display())))?;
     Ok(bytes)
@@ -172,14 +161,14 @@ const ALLOCATE: [&str; 10] = [
     "valloc", "malloc_trim",
 ];
 
-/// Functions that wait for a lock or an event of their caller's, and hold none meanwhile.
+/// Functions that wait for a lock or an event of their caller, and hold no lock meanwhile.
 const WAIT: [&str; 12] = [
     "syscall", "pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_rwlock_rdlock",
     "pthread_rwlock_wrlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_join",
     "pthread_barrier_wait", "sem_wait", "sem_timedwait", "mtx_lock",
 ];
 
-/// Addresses of functions.
+/// Addresses of the functions that load a library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loader {
     /// `void *dlopen(const char *, int)`.
@@ -189,10 +178,10 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Finds them.
+    /// Finds the functions.
     ///
     /// # Errors
-    /// The reason why there are none, as the rest of a sentence about the program.
+    /// The reason why there are none, as the end of a sentence about the program.
     pub fn find(objects: &[Object]) -> Result<Self, String> {
         if let Some(musl) = objects.iter().find(|it| it.is_called("ld-musl") || it.is_called("libc.musl")) {
             return Err(format!(
@@ -210,7 +199,7 @@ impl Loader {
             );
         }
         libraries.sort_by_key(|it| !it.is_called("libdl"));
-        // Before glibc 2.34, `dlopen` is in a library that may be missing, and this one never is.
+        // Before glibc 2.34, `dlopen` is in a library that may be missing. The second one never is.
         for (opens, explains) in [("dlopen", "dlerror"), ("__libc_dlopen_mode", "dlerror")] {
             let function = |name| libraries.iter().find_map(|it| function(it, name)).map(|it| it.0);
             if let Some(opens) = function(opens) {
@@ -237,10 +226,10 @@ fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
     object.has_code(address).then_some((address, size))
 }
 
-/// Returns the places where threads may hold locks that a call needs: the loader's, those of
-/// whatever allocates memory, and those of a library with a runtime. Of an executable with a
-/// runtime, all code may be taken that runs, but for one with an allocator of its own: a program of
-/// one thread that works all the time would have no other place.
+/// Returns the places where threads may hold locks that a call needs: the locks of the loader, of
+/// allocators, and of a library with a runtime. A thread may be interrupted anywhere in an
+/// executable with a runtime, unless it has an allocator of its own: a program with one busy thread
+/// would have no other place.
 pub fn critical_code(objects: &[Object]) -> CriticalCode {
     let mut critical = CriticalCode::default();
     for (at, object) in objects.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! Bringing an agent to a program that runs already.
+//! Injects an agent into a running program.
 //!
 //! ```text
 //! mappings ▸ objects (read from memory) ─┬─▶ a runtime of the program's own: its entry is called
 //!                                        └─▶ loader: dlopen(library) ▸ the library's entry
 //! ```
-//! Objects are read from the program's memory, not from files: a file may be replaced by now, or
-//! lie in another file system. The library goes to the program as a file in memory, so that any
-//! user and any container can load it.
+//! Objects are read from the program's memory, not from files, which may have been replaced, or lie
+//! in another file system. The program gets the library as a file in memory, so that programs of
+//! any user and in any container can load it.
 
 #[cfg(target_arch = "x86_64")]
 mod inject_agent;

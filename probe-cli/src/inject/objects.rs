@@ -38,7 +38,7 @@ impl Source for Loaded {
             let (from, to) = (part.offset.max(at), part.offset.saturating_add(part.length).min(end));
             if from < to {
                 let range = usize_of(from - at)..usize_of(to - at);
-                // A part without rights to read, or one that is gone, stays empty.
+                // A part that can't be read, or is unmapped, stays zeros.
                 let start = part.start.wrapping_add(from - part.offset);
                 let _ = self.memory.read(start, &mut into[range]);
             }
@@ -55,7 +55,7 @@ fn usize_of(number: u64) -> usize {
 pub struct Object {
     /// Its file, as the program knows it.
     pub name: String,
-    /// The number of its file.
+    /// The inode of its file.
     pub file: u64,
     /// The object, as it lies in memory.
     pub image: Image,
@@ -80,7 +80,7 @@ impl Object {
         is_imported(&self.image, self.bias, name)
     }
 
-    /// Returns whether its file's name begins so.
+    /// Returns whether its file's name begins with this one.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.rsplit('/').next().is_some_and(|it| it.starts_with(name))
     }
@@ -98,22 +98,22 @@ pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectErro
     }
     let mut objects = Vec::new();
     for code in maps.iter().filter(|it| it.is_executable) {
-        // Each file once.
+        // Each file is read once.
         let Some(of_file) = files.remove(&code.file) else { continue };
-        objects.extend(firsts(code, &of_file).find_map(|it| object(it, code, &of_file, memory)));
+        objects.extend(possible_starts(code, &of_file).find_map(|it| object(it, code, &of_file, memory)));
     }
     Ok(objects)
 }
 
-/// Returns where an object that has this code may begin, of its file's mappings, the nearest place
-/// first. A program may have mapped the file elsewhere, too, to read it.
-fn firsts<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> impl Iterator<Item = &'a Mapping> {
+/// Returns the mappings at which an object with this code may begin, the nearest one first. A
+/// program may have mapped the file elsewhere, too, to read it.
+fn possible_starts<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> impl Iterator<Item = &'a Mapping> {
     of_file.iter().rev().filter(|it| it.offset == 0 && it.start <= code.start).copied()
 }
 
-/// Reads an object, if the file of these mappings is one, and has this code where it would be if
-/// the object began here. Linkers let segments share a page of the file, so that the code of a
-/// small object is a mapping of the file's beginning, too.
+/// Reads an object that begins at a mapping, if its file is one, and has this code at the place
+/// that follows from that. Linkers let segments share a page of the file, so the code of a small
+/// object may be a mapping of the file's beginning, too.
 fn object(first: &Mapping, code: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option<Object> {
     let read = |own: &[&Mapping]| {
         let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
@@ -170,8 +170,8 @@ mod tests {
             mapping(0x9000, 0, false),
         ];
         let maps: Vec<_> = maps.iter().collect();
-        assert_eq!(firsts(maps[2], &maps).collect::<Vec<_>>(), [maps[1], maps[0]]);
-        assert_eq!(firsts(maps[2], &maps[2..]).count(), 0);
+        assert_eq!(possible_starts(maps[2], &maps).collect::<Vec<_>>(), [maps[1], maps[0]]);
+        assert_eq!(possible_starts(maps[2], &maps[2..]).count(), 0);
     }
 
     #[test]
