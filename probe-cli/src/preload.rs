@@ -1,5 +1,5 @@
-//! Starting a program with `libprobe_agent.so`, the library that brings the runtime to programs
-//! which only have latent probes.
+//! Starts a program with `libprobe_agent.so`, the library that brings the runtime to programs which
+//! only have latent probes.
 //!
 //! ```text
 //! command ──▶ starting: the file that the kernel starts ──▶ obstacles, a runtime of its own
@@ -21,14 +21,14 @@ use rustix::process::{getgid, getuid};
 use crate::elf::{Dynamic, ElfError, Image, ObjectType, Runtime, open_regular};
 use crate::output::Failure;
 
-/// The dynamic linker's variable.
-pub const LIST: &str = "LD_PRELOAD";
-/// The agent's variable.
-const AGENT: &str = "PROBE_AGENT";
-/// The library's variable.
-const WORDS: &str = "PROBE_PRELOAD";
+/// The variable of the dynamic linker.
+pub const LIST_VARIABLE: &str = "LD_PRELOAD";
+/// The variable that starts an agent.
+const AGENT_VARIABLE: &str = "PROBE_AGENT";
+/// The variable with the library's options.
+const OPTIONS_VARIABLE: &str = "PROBE_PRELOAD";
 
-/// The library, and its words.
+/// The library, and its options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Preload {
     /// Its absolute path.
@@ -42,23 +42,23 @@ pub struct Preload {
 impl Preload {
     /// Changes the environment of a command.
     pub fn add_to(&self, command: &mut Command) {
-        let words = [(self.only, "only"), (self.plugins, "plugins")];
-        let words: Vec<_> =
-            words.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word).collect();
-        if words.is_empty() {
-            command.env_remove(WORDS);
+        let options = [(self.only, "only"), (self.plugins, "plugins")];
+        let options: Vec<_> =
+            options.into_iter().filter(|(is_set, _)| *is_set).map(|(_, option)| option).collect();
+        if options.is_empty() {
+            command.env_remove(OPTIONS_VARIABLE);
         } else {
-            command.env(WORDS, words.join(","));
+            command.env(OPTIONS_VARIABLE, options.join(","));
         }
-        command.env(LIST, list(env::var_os(LIST), self.library.as_os_str()));
+        command.env(LIST_VARIABLE, list(env::var_os(LIST_VARIABLE), self.library.as_os_str()));
         ask_for_agent(command);
     }
 }
 
-/// Lets a command serve its socket, unless the variable says whether it shall.
+/// Starts an agent in a command, unless the variable is set already.
 pub fn ask_for_agent(command: &mut Command) {
-    if env::var_os(AGENT).is_none() {
-        command.env(AGENT, "1");
+    if env::var_os(AGENT_VARIABLE).is_none() {
+        command.env(AGENT_VARIABLE, "1");
     }
 }
 
@@ -77,12 +77,12 @@ fn list(before: Option<OsString>, library: &OsStr) -> OsString {
     list
 }
 
-const NAME: &str = "libprobe_agent.so";
+const LIBRARY: &str = "libprobe_agent.so";
 
 /// The variable that names the file.
-const VARIABLE: &str = "PROBE_AGENT_LIBRARY";
+const LIBRARY_VARIABLE: &str = "PROBE_AGENT_LIBRARY";
 
-const HOW: &str = "build it by `cargo build --release -p probe-agent` in a copy of the repository, and name it by --agent or PROBE_AGENT_LIBRARY";
+const REMEDY: &str = "build it by `cargo build --release -p probe-agent` in a copy of the repository, and name it by --agent or PROBE_AGENT_LIBRARY";
 
 /// Returns the library's absolute path: the given one, the one in the variable, or that of a file
 /// beside `probectl` or in `../lib`.
@@ -90,7 +90,7 @@ const HOW: &str = "build it by `cargo build --release -p probe-agent` in a copy 
 /// # Errors
 /// If there is none, if it is another file, or if `LD_PRELOAD` can't name it.
 pub fn library(given: Option<&Path>) -> Result<PathBuf, Failure> {
-    let variable = env::var_os(VARIABLE).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let variable = env::var_os(LIBRARY_VARIABLE).filter(|it| !it.is_empty()).map(PathBuf::from);
     let file = match given.map(Path::to_owned).or(variable) {
         Some(file) => file,
         None => installed()?,
@@ -102,14 +102,14 @@ pub fn library(given: Option<&Path>) -> Result<PathBuf, Failure> {
 
 fn installed() -> Result<PathBuf, Failure> {
     let own =
-        env::current_exe().map_err(|error| Failure::input(format!("{NAME} can't be found: {error}")))?;
+        env::current_exe().map_err(|error| Failure::input(format!("{LIBRARY} can't be found: {error}")))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let folders = [Some(folder.to_owned()), folder.parent().map(|it| it.join("lib"))];
     let folders: Vec<_> = folders.into_iter().flatten().collect();
-    let found = folders.iter().map(|folder| folder.join(NAME)).find(|file| file.is_file());
+    let found = folders.iter().map(|folder| folder.join(LIBRARY)).find(|file| file.is_file());
     found.ok_or_else(|| {
         let folders: Vec<_> = folders.iter().map(|it| it.display().to_string()).collect();
-        Failure::Input(format!("{NAME} is not in {}; {HOW}", folders.join(", nor in ")))
+        Failure::Input(format!("{LIBRARY} is not in {}; {REMEDY}", folders.join(", nor in ")))
     })
 }
 
@@ -128,16 +128,16 @@ fn check(file: &Path) -> Result<(), Failure> {
     };
     match is_it() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::Input(format!("{shown} has no agent, so it is not {NAME}; {HOW}"))),
-        Err(error) => Err(Failure::Input(format!("{error}; {HOW}"))),
+        Ok(false) => Err(Failure::Input(format!("{shown} has no agent, so it is not {LIBRARY}; {REMEDY}"))),
+        Err(error) => Err(Failure::Input(format!("{error}; {REMEDY}"))),
     }
 }
 
-/// Bytes of a script that the kernel looks at.
-const HEAD: u64 = 256;
-/// Scripts in a row that the kernel follows.
-const SCRIPTS: usize = 5;
-/// The interpreter of a text that names none.
+/// Bytes of a script that the kernel reads.
+const SCRIPT_HEAD_LEN: u64 = 256;
+/// Scripts whose interpreters are scripts, at most, as for the kernel.
+const MAX_SCRIPTS: usize = 5;
+/// The interpreter of a text without a `#!` line.
 const SHELL: &str = "/bin/sh";
 
 /// The program of a command.
@@ -155,7 +155,7 @@ impl Starting {
     /// Finds the program, as the system does. `None` if there is no such file.
     pub fn of(command: &OsStr) -> Option<Self> {
         let mut file = found(command)?;
-        for _ in 0..SCRIPTS {
+        for _ in 0..MAX_SCRIPTS {
             match interpreter(&file) {
                 Some(interpreter) => file = interpreter,
                 None => break,
@@ -170,7 +170,7 @@ impl Starting {
     }
 }
 
-/// A file that its user may start, but not read, differs from one of another kind.
+/// Tells a file that can't be read from a file of another kind.
 fn unread(file: &Path, error: ElfError) -> Obstacle {
     if open_regular(file).is_ok() { Obstacle::Foreign(error) } else { Obstacle::Unread(error) }
 }
@@ -187,10 +187,10 @@ fn found(command: &OsStr) -> Option<PathBuf> {
         .find(|file| fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
 }
 
-/// Returns the interpreter of a script; `None` if the file is none.
+/// Returns the `#!` interpreter; `None` if the file is not a script.
 fn interpreter(file: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
-    open_regular(file).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    open_regular(file).ok()?.take(SCRIPT_HEAD_LEN).read_to_end(&mut head).ok()?;
     named(&head)
 }
 
@@ -200,7 +200,7 @@ fn named(head: &[u8]) -> Option<PathBuf> {
         return None;
     }
     let Some(line) = head.strip_prefix(b"#!") else {
-        // The shell runs other texts. A zero byte tells that a file is none.
+        // The shell runs other texts. A file with a zero byte in its first line is not a text.
         let is_text = !head.is_empty() && !head.split(|byte| *byte == b'\n').next()?.contains(&0);
         return is_text.then(|| SHELL.into());
     };
@@ -218,9 +218,9 @@ pub enum Obstacle {
     Raised(&'static str),
     /// Its dynamic linker is that of another C library.
     Loader(PathBuf),
-    /// This library of a sanitizer must be the first one that is loaded, and ends the program else.
+    /// This library of a sanitizer must be loaded first, or it ends the program.
     Sanitizer(String),
-    /// It is no program for this library's processor, or is damaged.
+    /// It is not a program for x86-64, or is damaged.
     Foreign(ElfError),
     /// Its file can't be read, so nothing is known of it.
     Unread(ElfError),
@@ -229,7 +229,7 @@ pub enum Obstacle {
 /// The file's attribute with its capabilities.
 const CAPABILITIES: &str = "security.capability";
 const SETUID: u32 = 0o4000;
-/// With the group's right to execute; without that, the bit has another meaning.
+/// With the group's right to execute, without which the bit has another meaning.
 const SETGID: u32 = 0o2010;
 
 impl Obstacle {
@@ -250,12 +250,12 @@ impl Obstacle {
     }
 }
 
-/// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. A
-/// preloaded library comes before all others, and it insists on being the first one.
+/// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. It
+/// insists on being the first library, and a preloaded one comes before all others.
 fn sanitizer(image: &Image) -> Option<Obstacle> {
     let library =
         Dynamic::read(image, 0).and_then(|it| it.needed()).ok()?.into_iter().find(|it| is_sanitizer(it))?;
-    let preloaded = env::var_os(LIST).unwrap_or_default();
+    let preloaded = env::var_os(LIST_VARIABLE).unwrap_or_default();
     let has_it = preloaded.to_string_lossy().split([':', ' ']).any(is_sanitizer);
     (!has_it).then_some(Obstacle::Sanitizer(library))
 }
@@ -266,7 +266,8 @@ fn is_sanitizer(library: &str) -> bool {
     name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")
 }
 
-/// The kernel tells the dynamic linker of the same (`AT_SECURE`).
+/// Returns the reason for which the kernel tells the dynamic linker to preload nothing
+/// (`AT_SECURE`).
 fn raised(file: &Path, metadata: &Metadata) -> Option<&'static str> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     if metadata.mode() & SETUID == SETUID && metadata.uid() != user {
