@@ -1,5 +1,5 @@
-//! Checks of each site of a file: where it lies, how it is switched, and whether its bytes, its
-//! record and its stub agree.
+//! Checks each site of a file: where it lies, how it is switched, and whether its bytes, its record
+//! and its stub agree.
 
 use probe_runtime::abi::Convention;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct Audit<'a> {
     pub sites: Vec<AuditedSite<'a>>,
     /// The problems.
     pub findings: Findings,
-    /// The source of functions' beginnings, `symbols` or `unwind tables`; empty if there is none.
+    /// The source of the starts of functions, `symbols` or `unwind tables`; empty if there is none.
     pub functions_by: &'static str,
 }
 
@@ -106,7 +106,7 @@ fn check(audited: &AuditedSite<'_>, functions: &Functions, findings: &mut Findin
     }
 }
 
-/// Findings that are kept; the others are counted.
+/// Most findings that are kept. The others are counted.
 const MAX_SHOWN: usize = 1000;
 
 /// Something that is wrong with a site, or with a table.
@@ -122,9 +122,9 @@ pub struct Finding {
 /// The findings of a file.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Findings {
-    /// The first ones.
+    /// The first findings.
     pub shown: Vec<Finding>,
-    /// The number of all.
+    /// The number of all findings.
     pub count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A line on a terminal while something takes longer than a second.
+//! A line on a terminal about work that takes longer than a second.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins. `total` is the whole work, in any unit; 0 if that is not known.
+    /// Begins. `total` is the amount of work in any unit; 0 if it is not known.
     pub fn start(what: &str, total: u64) -> Self {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, receiver) = mpsc::channel::<()>();
@@ -37,7 +37,7 @@ impl Progress {
         Self { done, shown }
     }
 
-    /// Returns the counter of the work that is done.
+    /// Returns the counter of the finished work.
     pub fn done(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.done)
     }
@@ -64,7 +64,7 @@ fn show(
     let begin = Instant::now();
     let mut wait = after;
     let mut is_shown = false;
-    // A terminal that is gone shows nothing.
+    // Writing to a terminal that was closed fails, and nobody sees the line.
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let _ = write!(out, "{ERASE}{}", line(begin.elapsed()));
         (wait, is_shown) = (every, true);
@@ -74,7 +74,7 @@ fn show(
     }
 }
 
-/// Returns the columns for a line, which must not become two: only the last one is erased.
+/// Returns the columns for a line. It must not be broken into two, since one is erased.
 fn width() -> usize {
     terminal_size_of(io::stderr()).map_or(80, |(Width(width), _)| usize::from(width)).saturating_sub(1)
 }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(written(Duration::from_millis(20), false), three);
     }
 
-    /// This would last for a day otherwise.
+    /// Otherwise, this would last for a day.
     #[test]
     fn work_that_ends_soon_shows_nothing() {
         assert_eq!(written(Duration::from_secs(86_400), true), "");

@@ -1,8 +1,8 @@
 //! Tables on a terminal: each row stays one line.
 //!
-//! A terminal breaks lines that are longer than itself, and a table is no table then. So tables are
-//! drawn again for its width: see [`Table`]. Files and pipes get whole rows, and so does a terminal
-//! with `--wide`.
+//! A terminal breaks lines that are longer than its width, which makes a table unreadable. So
+//! tables are drawn again for that width: see [`Table`]. Files and pipes get whole rows, and so
+//! does a terminal with `--wide`.
 //!
 //! Cost: two passes over the text.
 
@@ -18,7 +18,7 @@ use terminal_size::{Width, terminal_size};
 
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
-/// The first headings of tables. Other texts stay as they are.
+/// The first headings of tables. Texts with other beginnings stay as they are.
 const TABLE_HEADINGS: [&str; 4] = ["probe", "function", "object", "site"];
 /// The last heading of a tree of calls, whose rows begin with lines of the tree.
 const TREE_HEADING: &str = "call tree";
@@ -32,7 +32,7 @@ pub fn keep_whole() {
     IS_WIDE.store(true, Ordering::Relaxed);
 }
 
-/// Returns the columns for the last or only table on stdout; `None` if it stays whole.
+/// Returns the width for the last or only table on stdout; `None` if it stays whole.
 pub fn stdout_width() -> Option<usize> {
     if IS_WIDE.load(Ordering::Relaxed) || !io::stdout().is_terminal() {
         return None;
@@ -46,7 +46,7 @@ pub fn draw_for_stdout(table: &Table) -> String {
     stdout_width().map_or_else(|| table.to_string(), |width| format!("{table:width$}"))
 }
 
-/// Cuts the rows of a table to this many columns. Lines below the table stay as they are.
+/// Cuts the rows of a table to this width. Lines below the table stay as they are.
 pub fn fit_table(text: &str, width: usize) -> Cow<'_, str> {
     let heading = text.lines().next().unwrap_or_default();
     if heading.ends_with(TREE_HEADING) {

@@ -1,19 +1,19 @@
-//! Text that came from somewhere else: names in a file, in a trace, of a process. It may hold
-//! anything, also what a terminal obeys.
+//! Escapes text of unknown origin: names in a file, in a trace, of a process. It may hold any
+//! character, also those that control a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 pub(crate) use probe_runtime::__tools::{count, was};
 
-/// Returns whether a terminal could obey the character, or show the text around it in another
-/// order: control characters, separators of lines and paragraphs, marks of direction.
+/// Returns whether a character could control a terminal, or change the order of the text around it:
+/// control characters, separators of lines and paragraphs, marks of direction.
 fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Escapes what a terminal could obey, as Rust does in a string: `\n`, `\u{1b}`.
+/// Escapes control characters as Rust does in a string: `\n`, `\u{1b}`.
 ///
 /// ```
 /// assert_eq!(probe_cli::text::escape("app::handle"), "app::handle");
@@ -43,7 +43,7 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
 
 fn escape_with(text: &str, but: Option<char>, escape_char: impl Fn(char) -> String) -> Cow<'_, str> {
     let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) || but == Some(char::from(byte));
-    // Without an end in the middle, so that many bytes are compared at a time.
+    // A fold goes to the end, so that many bytes are compared at a time.
     if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
         return text.into();
     }
@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("é::ß", "é::ß"),
             ("\u{7f}\u{9b}31m", "\\u{7f}\\u{9b}31m"),
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_left_to_obey(text: String) {
+        fn no_control_character_is_left(text: String) {
             prop_assert!(!escape(&text).chars().any(is_control));
             prop_assert!(!escape_lines(&text).chars().any(|c| c != '\n' && is_control(c)));
             let document = serde_json::to_string(&text).unwrap();

@@ -6,7 +6,7 @@ use probe_trace::export::Format;
 
 use crate::output::Failure;
 
-/// Returns the flight recorders: their attachments, and their places among the consumers there.
+/// Returns the flight recorders: their attachments, and their indices among the consumers of each.
 pub fn flight_recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
     attachments.iter().flat_map(|attachment| {
         let places = (0..).zip(&attachment.consumers).filter(|(_, it)| it.has_snapshots);
@@ -38,7 +38,7 @@ pub fn only_flight_recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32)
 /// # Errors
 /// If the name has none of these endings.
 pub fn snapshot_format(name: &str) -> Result<&'static str, Failure> {
-    // The format of traces themselves is no export.
+    // Traces in their own format are not exported.
     if name.ends_with(&format!(".{}", Trace::ENDING)) {
         return Ok(Trace::ENDING);
     }

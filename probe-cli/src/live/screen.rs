@@ -1,5 +1,5 @@
-//! Reports one after the other: on a terminal each replaces the one before, into a pipe all are
-//! written.
+//! Shows reports one after the other: on a terminal each replaces the one before; a pipe gets all
+//! of them.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -9,11 +9,11 @@ use terminal_size::{Height, Width, terminal_size};
 use crate::table_width::{fit_table, stdout_width};
 use crate::text::{escape_json, escape_lines};
 
-/// The place for reports: stdout.
+/// Shows reports on stdout.
 pub struct Screen {
     is_json: bool,
     is_terminal: bool,
-    /// Lines of the last report, which the next one replaces.
+    /// Number of lines of the last report, which the next one replaces.
     shown: usize,
 }
 
@@ -50,7 +50,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows a last report, with all of its rows, in place of the last one.
+    /// Shows the final report, with all of its rows, in place of the last one.
     ///
     /// # Errors
     /// The system's.
