@@ -16,25 +16,25 @@ use crate::elf::{Image, Pointer, Pointers, Problem};
 
 /// Bytes of a definition.
 pub(super) const DEFINITION_LEN: u64 = 192;
-/// The place of the text's address in it.
+/// Offset of the text's address in a definition.
 const TEXT_POINTER: u64 = 40;
-/// The place of the text in it.
+/// Offset of the text in a definition that holds its text.
 const TEXT_OFFSET: usize = 48;
 
 pub(super) struct Definitions<'a> {
     pub(super) image: &'a Image,
     pub(super) pointers: &'a Pointers<'a>,
-    /// Bytes of text that may yet be read. In a damaged file, all definitions could share one long
-    /// text.
-    pub(super) room: u64,
+    /// Bytes of text that may still be read. In a damaged file, all definitions could share one
+    /// long text.
+    pub(super) text_budget: u64,
     /// The text of the last definition.
     pub(super) text: Vec<u8>,
-    /// Its source file, which most definitions share with the last one.
+    /// The source file of the last definition, which the next one shares as a rule.
     pub(super) file: Arc<str>,
 }
 
 impl Definitions<'_> {
-    /// Reads the definition at an address. `Ok(None)` if it can't be read, which is noted.
+    /// Reads the definition at an address. Notes why, and returns `None`, if it can't be read.
     pub(super) fn read(&mut self, at: u64, unread: &mut Unread) -> Result<Option<Probe>, Problem> {
         let Some(bytes) = self.image.bytes::<192>(at)? else { return Ok(None) };
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -68,7 +68,7 @@ impl Definitions<'_> {
             utf8(part)
         });
         let note = |key: &str| {
-            // Most have none.
+            // Most definitions have none.
             if notes.is_empty() {
                 return None;
             }
@@ -101,11 +101,11 @@ impl Definitions<'_> {
         }))
     }
 
-    /// Reads the text of the definition at `at`, which it holds, or which its pointer leads to.
-    /// Returns whether it is in the file.
+    /// Reads the text of the definition at `at`, which follows the definition's head, or is where
+    /// its pointer leads. Returns whether the file has the text.
     fn read_text(&mut self, at: u64, inside: &[u8], len: usize) -> Result<bool, Problem> {
-        let left = self.room.checked_sub(len as u64);
-        self.room = left.ok_or_else(|| {
+        let left = self.text_budget.checked_sub(len as u64);
+        self.text_budget = left.ok_or_else(|| {
             let problem = "its definitions have far more text than the file: they share it".to_owned();
             Problem::Damaged(problem)
         })?;
@@ -130,18 +130,18 @@ fn utf8(bytes: &[u8]) -> &str {
     }
 }
 
-/// The probes, and which definition belongs to which.
+/// The probes, and the definitions that belong to each.
 #[derive(Default)]
 pub(super) struct ProbeGroups {
     pub(super) probes: Vec<Probe>,
-    /// Places of probes, by their definitions' numbers in the table.
+    /// Indices of probes, by the numbers of their definitions in the table.
     places: Vec<Option<u32>>,
-    /// Hashes identities, so that no file can choose those that collide.
+    /// Hashes identities with a random key, so that no file can make them collide.
     hashes: RandomState,
-    /// The first place of a probe with a hash of its identity, and the next one with the same hash,
-    /// by places.
+    /// The index of the last probe with a hash of its identity, and by index, that of the one
+    /// before with the same hash.
     known: FxHashMap<u64, u32>,
-    alike: Vec<Option<u32>>,
+    same_hash: Vec<Option<u32>>,
     /// Types of fields according to their sites, by probe and field: `None` where sites disagree.
     types: FxHashMap<(u32, u8), Option<Type>>,
 }
@@ -154,7 +154,7 @@ impl ProbeGroups {
     }
 
     fn place(&mut self, probe: Probe) -> u32 {
-        // A table has at most 1 GiB, so few enough definitions.
+        // A table has at most 1 GiB, so the number of definitions fits.
         let place = u32::try_from(self.probes.len()).unwrap_or(u32::MAX);
         let next = match self.known.entry(self.hash(&probe)) {
             Entry::Vacant(entry) => {
@@ -162,22 +162,22 @@ impl ProbeGroups {
                 None
             }
             Entry::Occupied(mut entry) => {
-                let mut alike = Some(*entry.get());
-                while let Some(other) = alike {
+                let mut same_hash = Some(*entry.get());
+                while let Some(other) = same_hash {
                     if identity(&self.probes[other as usize]) == identity(&probe) {
                         return other;
                     }
-                    alike = self.alike[other as usize];
+                    same_hash = self.same_hash[other as usize];
                 }
                 Some(entry.insert(place))
             }
         };
-        self.alike.push(next);
+        self.same_hash.push(next);
         self.probes.push(probe);
         place
     }
 
-    /// Hashes an identity by few calls, which take longer than short texts do.
+    /// Hashes an identity by few calls of the hasher, which take longer than its short texts.
     fn hash(&self, probe: &Probe) -> u64 {
         let (path, file, line, column, kind) = identity(probe);
         let mut hasher = self.hashes.build_hasher();
@@ -188,19 +188,20 @@ impl ProbeGroups {
         hasher.finish()
     }
 
-    /// Adds a record of the definition with this number. Returns whether there is such a one.
+    /// Adds a record of the definition with this number. Returns whether there is such a
+    /// definition.
     pub(super) fn note(&mut self, definition: usize, record: Record) -> bool {
         let Some(Some(place)) = self.places.get(definition).copied() else { return false };
         match record {
             Record::Site(site) => {
                 let sites = &mut self.probes[place as usize].sites;
-                // Most probes have one.
+                // Most probes have one site.
                 if sites.is_empty() {
                     sites.reserve_exact(1);
                 }
                 sites.push(site);
             }
-            // A result that a panic leaves out has no type.
+            // A panic leaves the result out, which tells nothing of its type.
             Record::Type(_, Some(Type::Absent)) => (),
             Record::Type(field, ty) => match self.types.entry((place, field)) {
                 Entry::Vacant(entry) => _ = entry.insert(ty),

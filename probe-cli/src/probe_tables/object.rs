@@ -13,21 +13,21 @@ use super::records::Records;
 use crate::elf::{Dynamic, ElfError, Image, NoteAt, ObjectType, Problem, notes};
 use crate::text::hex;
 
-/// Bytes of a table that are read: five million definitions. Nobody builds more, and a sparse file
-/// may claim any number.
-const LONGEST: u64 = 1 << 30;
-/// How often all bytes of the file may be read as text of definitions. An entry and its exit share
-/// their text, as do copies of a definition.
-const SHARED: u64 = 16;
-/// Bytes of text that any file may have.
-const ALWAYS: u64 = 1 << 17;
+/// Most bytes of a table: five million definitions. No program has more, and a sparse file may
+/// claim any number.
+const MAX_TABLE_LEN: u64 = 1 << 30;
+/// How often each byte of the file may be read as text of definitions, on average. An entry and its
+/// exit share their text, as do copies of a definition.
+const MAX_TEXT_SHARING: u64 = 16;
+/// Bytes of text that even a small file may have.
+const MIN_TEXT_BUDGET: u64 = 1 << 17;
 
 /// The probes of one file.
 #[derive(Debug)]
 pub struct ObjectProbes {
     /// The file.
     pub name: String,
-    /// The loader's view of it.
+    /// The loader's view of the file.
     pub object_type: ObjectType,
     /// The build's id, in hexadecimal.
     pub build_id: Option<String>,
@@ -43,7 +43,7 @@ pub struct ObjectProbes {
     pub later: Option<u32>,
 }
 
-/// Reads a file's probes. A file without any has an empty list.
+/// Reads a file's probes, which may be none.
 ///
 /// # Errors
 /// If the file can't be read, is no executable or shared object of x86-64 Linux, or its headers are
@@ -53,7 +53,7 @@ pub fn read(path: &Path) -> Result<ObjectProbes, ElfError> {
 }
 
 impl ObjectProbes {
-    /// Reads the probes of a file that is open.
+    /// Reads the probes of an open file.
     ///
     /// # Errors
     /// As those of [`read`].
@@ -81,16 +81,16 @@ impl ObjectProbes {
     }
 
     fn read_tables(&mut self, image: &Image, note: NoteAt) -> Result<(), Problem> {
-        // Tables that are damaged are read where the note leads.
+        // If neither place has sound tables, they are read where the note leads.
         let noted = Noted::find(note.addr, note.offsets, image);
         let noted = noted.unwrap_or_else(|| Noted::own(note.addr, note.offsets));
         let records = table(image, note, noted.records, "records")?;
         let definitions = table(image, note, noted.definitions, "definitions")?;
         let pointers = Dynamic::read(image, 0)?.pointers(&definitions)?;
         let mut groups = ProbeGroups::default();
-        let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
+        let text_budget = image.length().saturating_mul(MAX_TEXT_SHARING).saturating_add(MIN_TEXT_BUDGET);
         let mut reader =
-            Definitions { image, pointers: &pointers, room, text: Vec::new(), file: Arc::default() };
+            Definitions { image, pointers: &pointers, text_budget, text: Vec::new(), file: Arc::default() };
         let many = (definitions.end - definitions.start) / DEFINITION_LEN;
         for number in 0..many {
             let at = definitions.start + number * DEFINITION_LEN;
@@ -117,7 +117,7 @@ impl ObjectProbes {
 /// Checks the addresses of a table.
 fn table(image: &Image, note: NoteAt, table: Range<u64>, what: &str) -> Result<Range<u64>, Problem> {
     let Range { start, end: stop } = table;
-    // A table that the linker dropped has equal ends, which may be anywhere.
+    // A table that the linker has dropped has equal ends, which may be anywhere.
     if start == stop {
         return Ok(0..0);
     }
@@ -129,21 +129,21 @@ fn table(image: &Image, note: NoteAt, table: Range<u64>, what: &str) -> Result<R
     };
     match stop.checked_sub(start) {
         None => damaged("backwards"),
-        Some(len) if len > LONGEST => damaged("more than any program has"),
+        Some(len) if len > MAX_TABLE_LEN => damaged("more than any program has"),
         Some(len) if !image.is_mapped(start, len) => damaged("which is not in the file"),
         Some(_) => Ok(start..stop),
     }
 }
 
-/// Descriptions that are kept; the others are counted.
+/// Most descriptions that are kept. The others are counted.
 const MAX_SHOWN: usize = 100;
 
 /// Parts of the tables that could not be read, and why.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Unread {
-    /// The first ones, each with its address.
+    /// The first parts, each with its address.
     pub shown: Vec<String>,
-    /// The number of all.
+    /// The number of all parts.
     pub count: u64,
 }
 

@@ -27,7 +27,7 @@ pub enum Form {
 pub enum SiteState {
     /// The NOP.
     Latent,
-    /// The instruction to its target, as in the copy of a program's memory.
+    /// The instruction that leads to its target, as in a copy of a program's memory.
     Active,
     /// Anything else.
     Foreign,
@@ -49,7 +49,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns its place within its aligned 8-byte word.
+    /// Returns its offset in its aligned 8-byte word.
     pub fn offset_in_word(&self) -> u64 {
         self.addr % 8
     }
@@ -102,9 +102,9 @@ pub struct Probe {
     pub group: Option<String>,
     /// The meaning of a hit.
     pub doc: Option<String>,
-    /// Whether its sites have USDT notes beside them; of an exit with `ret`, those of returns.
+    /// Whether its sites have USDT notes; of an exit with `ret`, whether those of returns have.
     pub is_usdt: bool,
-    /// Why a function has no probe.
+    /// Why the function has no probe.
     pub skipped: Option<String>,
     /// How active sites reach the runtime.
     pub convention: Convention,
@@ -113,12 +113,12 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Returns provider and name of its USDT probe, if it has one. Without sites there is no note.
+    /// Returns provider and name of its USDT probe, if it has one. A probe without sites has none.
     pub fn usdt_name(&self) -> Option<UsdtName> {
         if self.is_usdt && !self.sites.is_empty() { UsdtName::of(&self.path, self.kind) } else { None }
     }
 
-    /// Returns the state of the first site that is not latent; else latent.
+    /// Returns the state of the first site that is not latent, or latent if all are.
     pub fn state(&self) -> SiteState {
         let states = self.sites.iter().map(Site::state);
         let mut other = states.filter(|state| *state != SiteState::Latent);

@@ -14,8 +14,8 @@ use crate::text::hex;
 const VERSION: u8 = 1;
 const SITE_RECORD: u8 = 16;
 const FIELD_RECORD: u8 = 12;
-/// Symbols of other objects that are told apart.
-const SYMBOLS: usize = 1000;
+/// Most symbols of other objects that are told apart.
+const MAX_SYMBOLS: usize = 1000;
 
 #[derive(Clone, Copy)]
 pub(super) enum Record {
@@ -24,7 +24,7 @@ pub(super) enum Record {
     Type(u8, Option<Type>),
 }
 
-/// Reads records, and where their stubs lead.
+/// Reads records, and finds out where their stubs lead.
 pub(super) struct Records<'a> {
     pub(super) image: &'a Image,
     pub(super) pointers: &'a Pointers<'a>,
@@ -55,7 +55,7 @@ impl Records<'_> {
                 });
                 return Ok(());
             }
-            let said = match (version, form) {
+            let read = match (version, form) {
                 (VERSION, 1 | 2) if size >= SITE_RECORD => self.site(at, form)?,
                 (VERSION, 3) if size >= FIELD_RECORD => self.field_type(at, index)?,
                 (VERSION, 1..=3) => {
@@ -72,7 +72,7 @@ impl Records<'_> {
                     None
                 }
             };
-            if let Some((record, definition)) = said {
+            if let Some((record, definition)) = read {
                 each(at, record, definition, self.unread);
             }
             at += u64::from(size);
@@ -140,7 +140,7 @@ impl Records<'_> {
     }
 
     fn note_elsewhere(&mut self, symbol: String, sites: u64) {
-        let is_full = self.elsewhere.len() >= SYMBOLS && !self.elsewhere.contains_key(&symbol);
+        let is_full = self.elsewhere.len() >= MAX_SYMBOLS && !self.elsewhere.contains_key(&symbol);
         let symbol = if is_full { "(others)".to_owned() } else { symbol };
         *self.elsewhere.entry(symbol).or_default() += sites;
     }
@@ -163,7 +163,7 @@ fn relative(at: u64, bytes: &[u8], field: usize) -> u64 {
     at.wrapping_add(field as u64).wrapping_add_signed(offset.into())
 }
 
-/// Bytes to read at a stub's address. The longest entry of a linkage table has 11.
+/// Bytes to read at a stub's address: the longest entry of a linkage table.
 const STUB_READ_LEN: usize = 11;
 /// Bytes of a stub.
 const STUB_LEN: usize = 10;
