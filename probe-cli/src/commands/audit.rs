@@ -35,7 +35,7 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
     Ok(shown)
 }
 
-/// Returns how the site is switched.
+/// Returns the way in which the site is switched.
 fn switched(audited: &AuditedSite<'_>) -> &'static str {
     if audited.site.is_in_one_word() { "one write" } else { "int3, straddles" }
 }

@@ -1,5 +1,5 @@
-//! `list --bpftrace`: a program for bpftrace that counts hits of probes, for machines where the
-//! kernel's tool is the only one that is allowed.
+//! `list --bpftrace`: a program for bpftrace that counts hits of probes, for machines where only
+//! the kernel's tools are allowed.
 //!
 //! | probe | the program has |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | an entry without | the beginning of each function that leads straight to sites of it |
 //! | any other | nothing, and a note says so |
 //!
-//! Nothing is put on a site itself: when a uprobe goes, the kernel writes back the byte of the
-//! file, and would tear a site that has become active meanwhile.
+//! The program sets no uprobe on a site itself: when a uprobe is removed, the kernel writes back
+//! the byte of the file, and would tear a site that has become active meanwhile.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -21,11 +21,11 @@ use crate::output::{Failure, Output};
 use crate::probe_tables::Probe;
 use crate::text::{count, escape};
 
-/// Bytes of a text that bpftrace takes, unless it is told otherwise.
+/// Most bytes of a text in bpftrace, by default.
 const MAX_KEY_LEN: usize = 60;
-/// Probes that bpftrace takes, unless it is told otherwise.
+/// Most probes of a program in bpftrace, by default.
 const MAX_PROBES: usize = 512;
-/// Texts that a map of bpftrace takes, unless it is told otherwise.
+/// Most keys of a map in bpftrace, by default.
 const MAX_KEYS: usize = 4096;
 
 /// Returns the program for these probes of a file.
@@ -48,11 +48,11 @@ pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<O
     program.finish(image, &functions)
 }
 
-/// Returns the file's whole path, if bpftrace can name it.
+/// Returns the file's absolute path, if bpftrace can name it.
 fn quotable_path(file: &Path) -> Result<String, Failure> {
     let unread = |error| Failure::Input(format!("{} has no path: {error}", file.display()));
     let mut whole = absolute(file).map_err(unread)?;
-    // A path of a process leads into its own mounts, and to a program that was deleted.
+    // A path below /proc/PID leads into the mounts of the process, or to a deleted program.
     let process = whole.strip_prefix("/proc").ok().and_then(|rest| rest.iter().next()?.to_str());
     if process.is_none_or(|it| it.parse::<u32>().is_err()) {
         whole = whole.canonicalize().map_err(unread)?;
@@ -71,7 +71,7 @@ fn quotable_path(file: &Path) -> Result<String, Failure> {
 struct Program<'a> {
     starts: FunctionStarts<'a>,
     lines: Vec<String>,
-    /// USDT names, and the probe that each is shown as.
+    /// The probe that is shown, by its USDT name.
     named: HashMap<String, String>,
     /// Number of probes as bpftrace counts them.
     many: usize,
@@ -81,7 +81,7 @@ struct Program<'a> {
     others: u64,
     /// Number of USDT probes of returns only.
     returns: u64,
-    /// Notes of probes that the program can't see or tell apart.
+    /// Notes on probes that the program can't see or tell apart.
     doubts: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Program<'_> {
             self.others += 1;
             return Ok(());
         }
-        // The beginnings, and how many sites each leads to.
+        // The number of sites that each function beginning leads to.
         let mut begins = BTreeMap::new();
         for site in &probe.sites {
             if let Some(start) = self.starts.of(site.addr)? {
@@ -146,8 +146,8 @@ impl Program<'_> {
         self.lines.push(format!("{place} {{ {} }}", action(key, sites)));
     }
 
-    /// Returns the probe's path and kind, as a text that bpftrace takes. A long one has a number in
-    /// place of its beginning.
+    /// Returns the probe's path and kind, as a text that bpftrace accepts. A number replaces the
+    /// beginning of a long text.
     fn key(&mut self, probe: &Probe) -> String {
         self.keys += 1;
         let whole = format!("{} {}", probe.path, probe.kind.name());
@@ -209,7 +209,7 @@ impl Program<'_> {
     }
 }
 
-/// Returns an action that counts a hit for each site that is passed.
+/// Returns an action that counts a hit of each site that is passed.
 fn action(key: &str, sites: usize) -> String {
     vec![format!("@[\"{key}\"] = count();"); sites].join(" ")
 }

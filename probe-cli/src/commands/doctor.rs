@@ -46,11 +46,11 @@ fn text(checks: &[Check]) -> String {
 enum Verdict {
     /// It is as it should be.
     Good,
-    /// Something works less well, or not for everybody.
+    /// Something works less well, or not for all users.
     Limited,
     /// Probes can't be switched.
     Bad,
-    /// An earlier check has failed, so this one had no result.
+    /// An earlier check has failed, so the result is not known.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// One thing that was checked.
+/// A check, and its result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Check {
     /// The subject.
@@ -131,7 +131,7 @@ impl Machine {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
 
-    /// Returns the number that a file consists of.
+    /// Returns the number in a file.
     fn number(&self, path: &str) -> Option<i64> {
         self.text(path)?.parse().ok()
     }
@@ -153,8 +153,8 @@ impl Machine {
     }
 }
 
-/// Makes all checks. `tested` is the result of [`probe_runtime::self_test`], and `counts` tries
-/// an event, and says why it can't be counted.
+/// Makes all checks. `tested` is the result of [`probe_runtime::self_test`]. `counts` tries to
+/// count an event, and returns the reason why it can't be counted.
 fn all_checks(
     machine: &Machine,
     tested: &Result<SelfTest, Error>,
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// Commands that bring an agent trace programs that are no children of theirs.
+    /// Commands that inject an agent trace programs that are not their children.
     #[test]
     fn tracing_needs_a_right() {
         for (scope, seen, advice) in [
@@ -480,7 +480,7 @@ mod tests {
         let check = &checks[0];
         assert_eq!((check.name, check.verdict), ("self-test", Verdict::Bad));
         assert!(check.seen.contains("EACCES") && check.advice.contains("TextPolicy::Alias"), "{check:?}");
-        // Their results are not known, which is no reason to leave them out.
+        // The other checks are still listed.
         let others: Vec<_> =
             checks[1..].iter().map(|it| (it.name, it.verdict.name(), it.seen.as_str())).collect();
         let failed = "the self-test has failed";

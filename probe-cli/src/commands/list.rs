@@ -67,7 +67,7 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
         return Ok(Output { notes: doubts(&object), ..objects(&rows, is_json)? });
     }
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
-    let mut probes = Selected { object: &object, selector }.of(&probes)?;
+    let mut probes = select(&object, selector, &probes)?;
     let mut notes = doubts(&object);
     notes.extend(hooks(&image)?);
     if let Some(selector) = selector {
@@ -104,13 +104,8 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
     let executable = program.client.hello().executable.clone();
     let mut probes = program.client.list(selector.unwrap_or_default())?;
     let status = program.client.status()?;
-    let mut notes = Vec::new();
-    if status.unreadable_records != 0 {
-        notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));
-    }
-    let later = status.unreadable_objects.iter();
-    notes.extend(later.map(|object| format!("{object} has probes of a later version of probe-runtime")));
-    // As the probes of a file. Kinds of a later version come first.
+    let notes = super::live::unreadable_notes(&status);
+    // In the order of a file's probes. Kinds of a later version come first.
     let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
     probes.sort_by(|a, b| (&a.path, kind(&a.kind), a.line).cmp(&(&b.path, kind(&b.kind), b.line)));
     let (mut listed, mut left_out) = (Vec::new(), Vec::new());
@@ -146,8 +141,8 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
 
 /// Sorts probes by path, kind and place.
 fn sort(probes: &mut [&Probe]) {
-    // The beginning that all paths share tells nothing, and the bytes behind it tell most of them
-    // apart without a look at the texts.
+    // The bytes behind the beginning that all paths share tell most of them apart without comparing
+    // texts.
     let first = probes.first().map_or("", |it| &it.path).as_bytes();
     let shared = probes.iter().fold(first.len(), |shared, it| {
         first.iter().zip(it.path.as_bytes()).take(shared).take_while(|(a, b)| a == b).count()
@@ -179,40 +174,34 @@ fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
     }
 }
 
-/// Which probes of a file are asked for.
-struct Selected<'a> {
-    object: &'a ObjectProbes,
-    selector: Option<&'a Selector>,
-}
-
-impl Selected<'_> {
-    /// Returns the selected ones, or says why there are none.
-    fn of<'a>(&self, probes: &[&'a Probe]) -> Result<Vec<&'a Probe>, Failure> {
-        let name = &self.object.name;
-        let Some(selector) = self.selector else { return Ok(probes.to_vec()) };
-        let selected: Vec<_> = probes.iter().copied().filter(|probe| selector.matches(*probe)).collect();
-        if !selected.is_empty() {
-            return Ok(selected);
-        }
-        let left_out = self.object.probes.iter().filter(|probe| selector.matches(*probe));
-        let left_out: Vec<_> = left_out
-            .filter_map(|probe| Some(format!("`{}` ({})", probe.path, probe.skipped.as_deref()?)))
-            .take(3)
-            .collect();
-        let because = if probes.is_empty() {
-            format!("{name} has no probes")
-        } else if !left_out.is_empty() {
-            format!("it matches only functions that were left out: {}", left_out.join(", "))
-        } else {
-            match selector.suggest(probes.iter().copied()).to_string() {
-                nothing if nothing.is_empty() => {
-                    format!("{name} has {} (see `probectl list FILE`)", count(probes.len() as u64, "other"))
-                }
-                suggestion => suggestion,
-            }
-        };
-        Err(Failure::NoMatch(format!("no probe matches the selector; {because}")))
+/// Returns the selected probes of an object, or says why there are none.
+fn select<'a>(
+    object: &ObjectProbes,
+    selector: Option<&Selector>,
+    probes: &[&'a Probe],
+) -> Result<Vec<&'a Probe>, Failure> {
+    let name = &object.name;
+    let Some(selector) = selector else { return Ok(probes.to_vec()) };
+    let selected: Vec<_> = probes.iter().copied().filter(|probe| selector.matches(*probe)).collect();
+    if !selected.is_empty() {
+        return Ok(selected);
     }
+    let left_out = object.probes.iter().filter(|probe| selector.matches(*probe));
+    let left_out: Vec<_> = left_out
+        .filter_map(|probe| Some(format!("`{}` ({})", probe.path, probe.skipped.as_deref()?)))
+        .take(3)
+        .collect();
+    let suggestion = selector.suggest(probes.iter().copied()).to_string();
+    let because = if probes.is_empty() {
+        format!("{name} has no probes")
+    } else if !left_out.is_empty() {
+        format!("it matches only functions that were left out: {}", left_out.join(", "))
+    } else if suggestion.is_empty() {
+        format!("{name} has {} (see `probectl list FILE`)", count(probes.len() as u64, "other"))
+    } else {
+        suggestion
+    };
+    Err(Failure::NoMatch(format!("no probe matches the selector; {because}")))
 }
 
 /// Returns a note about functions that may become probes when the file runs.
@@ -313,7 +302,7 @@ struct Listed<'a> {
     group: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     doc: Option<Cow<'a, str>>,
-    /// Provider and name of its USDT probe. A running program does not tell.
+    /// Provider and name of its USDT probe. A running program does not tell them.
     #[serde(skip_serializing_if = "Option::is_none")]
     usdt: Option<String>,
     state: Cow<'a, str>,

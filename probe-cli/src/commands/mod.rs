@@ -1,5 +1,6 @@
-//! One file for each command. Commands return their output; only
-//! [`output::print`](crate::output::print) writes to the terminal.
+//! The commands: here those on files, in [`live`] those on running programs. Commands return their
+//! output, and [`output::print`](crate::output::print) writes it. Commands that show reports or
+//! lines as they come write these themselves.
 
 mod audit;
 mod bpftrace;

@@ -115,7 +115,7 @@ pub(super) fn diff(args: &args::Diff, is_json: bool) -> Result<Output, Failure> 
     Ok(Output { notes, ..shown })
 }
 
-/// Reads a trace, or a report that was made of one; with its problems, a line each.
+/// Reads a trace, or a report that was made of one. Returns its problems, too, a line each.
 fn load(path: &Path) -> Result<(Vec<FunctionRow>, Vec<String>), Failure> {
     if let Some(rows) = load_report(path)? {
         return Ok((rows, Vec::new()));
@@ -169,7 +169,7 @@ fn diff_table(compared: &Compared) -> String {
     format!("{table}\n")
 }
 
-/// Says how a figure became worse.
+/// Returns a text about a figure that became worse.
 fn figure_change(worse: &Worse) -> String {
     let times = |name: &str, before: u64, after: u64| format!("{name} {} ▸ {}", Time(before), Time(after));
     match *worse {
@@ -183,7 +183,7 @@ fn figure_change(worse: &Worse) -> String {
     }
 }
 
-/// Returns notes about functions without a comparison.
+/// Returns notes on functions that can't be compared.
 fn incomparable_notes(compared: &Compared) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |names: &[String], what: &str| {
@@ -248,7 +248,7 @@ pub(super) fn convert_traces(traces: &[PathBuf], out: &Path) -> Result<(Vec<Stri
     let mut items = trace.items();
     match export(format, clocks, items.by_ref(), &mut file.file) {
         Ok(()) => (),
-        // The output has all that came before, and is whole.
+        // The output has all items before the error, and is sound.
         Err(Error::Items(error)) => {
             notes.push(format!("the trace can't be read further, so {shown} ends there: {error}"));
             exit = Exit::Input;

@@ -1,6 +1,6 @@
 //! The view on a terminal.
 //!
-//! Text of the program is escaped before it is drawn: a terminal obeys none of it.
+//! Text of the program is escaped before it is drawn, so that it can't control the terminal.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     } else {
         escape(&view.message).into_owned()
     };
-    // Beside any other words: such rows may be in the wrong place.
+    // Told beside any other message, since old rows may be in the wrong place.
     let age = is_seldom.then(|| {
         let seconds = view.snapshot.every.as_secs_f64().ceil();
         format!("rows off the screen are up to {seconds} s old")

@@ -28,7 +28,7 @@ impl Figure {
         Self { value, certainty: Certainty::Exact }
     }
 
-    /// A number with this error; without one it is a lower bound.
+    /// A number with this error. Without a known error it is a lower bound.
     pub fn estimated(value: f64, error: Option<f64>) -> Self {
         let certainty = match error {
             None => Certainty::AtLeast,
@@ -38,13 +38,13 @@ impl Figure {
         Self { value, certainty }
     }
 
-    /// Returns the same knowledge of another number.
+    /// Returns another number with the same certainty.
     #[must_use]
     pub fn with(self, value: f64) -> Self {
         Self { value, ..self }
     }
 
-    /// Writes it by this form of its value.
+    /// Marks a form of its value by its certainty.
     fn marked(self, text: &str) -> String {
         let mark = match self.certainty {
             Certainty::Exact => "",
@@ -64,7 +64,7 @@ impl Figure {
         self.marked(&short(self.value))
     }
 
-    /// Writes a part of one as a percentage.
+    /// Writes a fraction as a percentage.
     pub fn percent(self) -> String {
         self.marked(&format!("{:.1} %", 100.0 * self.value))
     }

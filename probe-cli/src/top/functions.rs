@@ -1,15 +1,15 @@
-//! The functions of a program, as the last reports tell.
+//! The functions of a program, and the neighbours of one, by the last reports.
 //!
-//! A rate is the difference of two counts by the difference of the two times that the reports
-//! themselves have, about a second apart. A report may be of some functions only: the others keep
-//! their numbers, and a rate of one is then of a longer time.
+//! A rate is the difference of two counts by that of two times, which the reports have themselves,
+//! about a second apart. A report may be of some functions only. The others keep their numbers, and
+//! their next rates are of a longer time.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::figure::{Certainty, Figure};
 use super::reports::{Cost, Estimated, Key, Measured, Node, Report, Times};
 
-/// Seconds between the two reports of a rate, at least.
+/// The least time in seconds between the two reports of a rate.
 const MIN_RATE_SPAN: f64 = 0.9;
 
 /// The program itself.
@@ -23,14 +23,14 @@ pub struct Program {
     pub runtime: String,
     /// Its threads; 0 if that is not known.
     pub threads: u32,
-    /// Hits that no consumer got.
+    /// Hits that reached no consumer.
     pub lost_hits: u64,
 }
 
 /// One function.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Function {
-    /// The number of the probe at its entry, if that was listed.
+    /// The number of the probe at its entry, if it was listed.
     pub probe: Option<u32>,
     /// Its path.
     pub path: String,
@@ -42,13 +42,13 @@ pub struct Function {
     pub group: Option<String>,
     /// Whether each of its calls is measured.
     pub is_measured: bool,
-    /// Calls a second.
+    /// Calls per second.
     pub rate: Option<Figure>,
-    /// Calls since somebody has looked.
+    /// Calls since the attachment.
     pub calls: Option<Figure>,
-    /// The wall time in itself, of all threads together, in the time that passed.
+    /// The wall time in the function itself, of all threads together, per time that passed.
     pub own: Option<Figure>,
-    /// The most likely rate, and part of the CPU time, however little is known: rows are sorted by
+    /// The most likely rate, and share of the CPU time, even if little is known. Rows are sorted by
     /// these where `rate` is a lower bound, and where `own` is not known.
     pub likely_rate: Option<f64>,
     pub share: Option<f64>,
@@ -64,7 +64,7 @@ pub struct Function {
     pub max: Option<Figure>,
 }
 
-/// A function's numbers in an earlier report, for differences.
+/// A function's numbers in a report, for differences.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// Seconds of measurement.
@@ -74,15 +74,15 @@ struct Sample {
     own: Option<f64>,
 }
 
-/// The last reports of one consumer about each function, about a second of them.
+/// The reports of one consumer in about the last second, by function.
 #[derive(Default, Debug)]
 struct History(BTreeMap<Key, VecDeque<Sample>>);
 
 impl History {
-    /// Adds a report on a function. Returns the changes in a second of its calls, of its time in
-    /// itself, and of its likely calls; `None` before there are two reports.
+    /// Adds a report on a function. Returns the changes per second of its calls, of its own time,
+    /// and of its likely calls; `None` before there are two reports.
     fn push(&mut self, key: &Key, now: Sample) -> [Option<f64>; 3] {
-        // A key is copied once only.
+        // So a key is copied once only.
         if !self.0.contains_key(key) {
             self.0.insert(key.clone(), VecDeque::new());
         }
@@ -117,19 +117,19 @@ impl Functions {
     /// Adds a function from a list.
     pub fn add(&mut self, probe: u32, path: &str, file: &str, line: u32, group: Option<&str>) {
         let key = Key { path: path.to_owned(), file: file.to_owned(), line };
-        // A report may have named it before the list does.
+        // A report may have added it already.
         let function = self.of(&key);
         (function.probe, function.group) = (Some(probe), group.map(str::to_owned));
     }
 
-    /// Forgets all numbers, and the reports of an attachment that estimated: a rate is of two
-    /// reports of one attachment.
+    /// Forgets all numbers, and the reports of the attachment that estimated, since a rate needs
+    /// two reports of one attachment.
     pub fn forget_estimates(&mut self) {
         self.forget();
         (self.estimates, self.cost, self.recent) = (History::default(), None, None);
     }
 
-    /// Forgets all numbers, and the reports of an attachment that measured.
+    /// Forgets all numbers, and the reports of the attachment that measured.
     pub fn forget_measurements(&mut self) {
         self.forget();
         self.measurements = History::default();
@@ -149,8 +149,8 @@ impl Functions {
         }
     }
 
-    /// Takes estimates, of `all` functions or of some. The accounts of the profiler's cost are
-    /// complete when it has read all.
+    /// Takes estimates of all functions, or of some. The profiler's cost is complete in a report of
+    /// all.
     pub fn estimate(&mut self, report: &Report<Estimated>, is_all: bool) {
         self.lost = self.lost.max(report.lost);
         for row in &report.rows {
@@ -159,7 +159,7 @@ impl Functions {
             let likely = row.calls_per_second_likely.map_or(row.calls, |it| it * report.duration);
             let now = Sample { at: report.duration, calls: row.calls, likely, own: row.self_ns };
             let [rate, own, likely_rate] = self.estimates.push(&row.key, now);
-            // A difference of estimates is one, too.
+            // A difference of estimates is an estimate, too.
             let own = own.map(|own| Figure { value: own / 1e9, certainty: Certainty::Near });
             let function = self.of(&row.key);
             function.calls = Some(calls);
@@ -172,12 +172,12 @@ impl Functions {
         if let Some(cost) = report.cost.filter(|_| is_all) {
             let before = self.cost.replace(cost).filter(|it| it.elapsed_ns < cost.elapsed_ns);
             let last = cost.with(before.unwrap_or_default(), |now, before| now - before);
-            // Older costs count the less.
+            // A cost counts the less, the older it is.
             self.recent = Some(last.with(self.recent.unwrap_or_default(), |now, before| 0.8 * before + now));
         }
     }
 
-    /// Takes measurements. If `all` functions are measured, the times in themselves are known.
+    /// Takes measurements. If all functions are measured, their own times are known.
     pub fn measure(&mut self, report: &Report<Measured>, is_all: bool) {
         self.lost = self.lost.max(report.lost);
         for Measured { key, times } in &report.rows {
@@ -191,7 +191,7 @@ impl Functions {
             (function.calls, function.total) = (Some(Figure::exact(calls)), Some(Figure::exact(total_ns)));
             (function.rate, function.likely_rate) = (rate.map(Figure::exact), rate);
             [function.mean, function.max] = [mean_ns, max_ns].map(of_calls);
-            // Of a histogram, whose buckets are at most 1.7 % off.
+            // The buckets of the histogram are at most 1.7 % off.
             [function.p50, function.p99] = [p50_ns, p99_ns].map(of_calls);
             if is_all {
                 function.own = own.map(|own| Figure::exact(own / 1e9));
@@ -213,13 +213,13 @@ impl Functions {
         self.known.values().cloned().collect()
     }
 
-    /// Returns the part of the program's CPU time that profiling took lately; `None` if nobody
-    /// profiles.
+    /// Returns the share of the program's CPU time that profiling took lately; `None` without a
+    /// profiler.
     pub fn cost(&self) -> Option<f64> {
         self.recent.filter(|it| it.used_ns > 0.0).map(|it| (it.hits_ns + it.own_ns) / it.used_ns)
     }
 
-    /// Returns the processors that the program kept busy lately.
+    /// Returns the number of processors that the program kept busy lately.
     pub fn busy(&self) -> Option<f64> {
         self.recent.filter(|it| it.elapsed_ns > 0.0).map(|it| it.used_ns / it.elapsed_ns)
     }
@@ -240,11 +240,11 @@ impl Cost {
 /// The calls from one function to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Edge {
-    /// The other function; `None` if no probed one is around the call.
+    /// The other function; `None` if no probed function is around the call.
     pub path: Option<String>,
-    /// Calls since somebody has asked.
+    /// Calls since the page was opened.
     pub calls: f64,
-    /// Nanoseconds of these.
+    /// Nanoseconds of these calls.
     pub total: f64,
 }
 
@@ -253,7 +253,7 @@ pub struct Edge {
 pub struct Callers {
     /// The function.
     pub path: String,
-    /// Seconds since somebody has asked.
+    /// Seconds since the page was opened.
     pub seconds: f64,
     /// Its callers, those with most calls first.
     pub around: Vec<Edge>,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// A report: of when, and with a row for each function.
+/// A report, with a row for each function.
 #[derive(Deserialize, Debug)]
 pub struct Report<Row> {
     /// Seconds of measurement.
@@ -31,7 +31,7 @@ pub struct Cost {
     pub elapsed_ns: f64,
 }
 
-/// Which function a row is about.
+/// The function of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Default, Debug)]
 pub struct Key {
     /// The path.

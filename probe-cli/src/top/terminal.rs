@@ -1,4 +1,4 @@
-//! The whole terminal, until it is given back: at the end, at an error, at a panic, and at a second
+//! Takes the whole terminal, and restores it at the end, at an error, at a panic, and at a second
 //! signal.
 
 use std::io::{self, Stdout, stdout};
@@ -28,7 +28,7 @@ impl FullScreen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// The system's. The terminal is as before then.
+    /// The system's. The terminal is restored then.
     pub fn take() -> io::Result<Self> {
         let hook = panic::take_hook();
         // The message of a panic is for the restored terminal.
@@ -56,9 +56,9 @@ impl FullScreen {
         drawn
     }
 
-    /// Gives the terminal back before the process ends, whatever its owner does: it may wait for a
+    /// Restores the terminal before the process ends, without its owner, which may wait for a
     /// terminal that takes nothing.
-    pub fn give_back() {
+    pub fn restore_before_exit() {
         if !IS_TAKEN.load(Ordering::Relaxed) {
             return;
         }
@@ -77,7 +77,7 @@ impl Drop for FullScreen {
     }
 }
 
-/// Gives the terminal back, once. One that was closed takes nothing.
+/// Restores the terminal, once. Writing to a closed one fails.
 fn restore() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();

@@ -21,7 +21,7 @@ pub struct Thread {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Its state at this moment: `running`, `sleeping`, …
+    /// Its state: `running`, `sleeping`, …
     pub state: &'static str,
     /// The part of a processor that it used since the last reading.
     pub busy: Option<f64>,
@@ -53,7 +53,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Those of a process.
+    /// The threads of a process.
     pub fn of(pid: u32) -> Self {
         Self::in_folder(format!("/proc/{pid}/task").into())
     }
@@ -62,7 +62,7 @@ impl Threads {
         Self { tasks, before: BTreeMap::new(), next: None }
     }
 
-    /// Reads them if it is time to, those that used most first.
+    /// Reads the threads if it is time to, those that used most CPU time first.
     ///
     /// # Errors
     /// If the process is gone, or hidden.

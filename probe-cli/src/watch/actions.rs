@@ -25,7 +25,7 @@ pub(super) struct Recording {
 }
 
 impl RuleDriver {
-    /// Does what a rule says, as it fires.
+    /// Does the actions of a rule that fires.
     pub(super) fn fire(&mut self, rule: usize, firing: u32, values: &[(Figure, f64)]) -> Result<(), Failure> {
         let Some(text) = self.engine.rules().nth(rule).cloned() else { return Ok(()) };
         self.log.fired(rule, firing, text.at_most(), values)?;
@@ -54,7 +54,7 @@ impl RuleDriver {
         }
     }
 
-    /// Attaches the texts that rules hold and that are not attached.
+    /// Attaches the texts that rules have armed and that are not attached.
     pub(super) fn arm_missing(&mut self) -> Result<(), Failure> {
         for (spec, rule) in self.armed.missing() {
             let attached = self.connection.attach(&spec);
@@ -130,7 +130,7 @@ impl RuleDriver {
             // Also after a refusal.
             let detached = self.connection.ask(FILE_TIMEOUT, |client| client.detach(id));
             let lines = match (report, detached) {
-                // The end of the connection is news for all that was attached.
+                // The end of the connection concerns all attachments, so it comes first.
                 (_, Err(lost @ (RequestError::Lost(_) | RequestError::Log(_)))) => Err(lost),
                 (Ok(report), Ok(missing)) => {
                     Ok(report.text.lines().map(str::to_owned).chain(missing).collect::<Vec<_>>())

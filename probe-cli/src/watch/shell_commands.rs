@@ -1,17 +1,17 @@
 //! Commands that rules run.
 //!
-//! A command is a shell's, in a process group of its own: Ctrl-C at the terminal of `probectl` does
-//! not reach it, and it outlives the watch. It has no input. Its output is discarded, so that it
-//! can't disturb the log; a command may redirect it. `PROBE_RULE` has the rule, `PROBE_RULE_NUMBER`
-//! its number, `PROBE_FIRING` the number of the firing, `PROBE_VALUES` the figures, and `PROBE_PID`
-//! the program's process. A rule runs one command at a time.
+//! A shell runs each command, in a process group of its own: Ctrl-C at the terminal of `probectl`
+//! does not reach it, and it outlives the watch. It has no input. Its output is discarded, so that
+//! it can't disturb the log; a command may redirect it. `PROBE_RULE` has the rule,
+//! `PROBE_RULE_NUMBER` its number, `PROBE_FIRING` the number of the firing, `PROBE_VALUES` the
+//! figures, and `PROBE_PID` the program's process. A rule runs one command at a time.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use probe_lang::rules::{Figure, Rule};
 
-/// Greatest length of a variable. The system takes twice as much.
+/// Most bytes of a variable. The system allows twice as many.
 const MAX_VARIABLE_LEN: usize = 64 << 10;
 
 /// Commands that have been started.

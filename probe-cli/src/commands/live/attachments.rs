@@ -179,12 +179,18 @@ pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
     if status.lost_hits != 0 {
         notes.push(format!("{} could not be delivered", count(status.lost_hits, "hit")));
     }
-    if status.unreadable_records != 0 {
-        notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));
-    }
-    let unread = status.unreadable_objects.iter();
-    notes.extend(unread.map(|object| format!("{object} has probes of a later version of probe-runtime")));
+    notes.extend(unreadable_notes(&status));
     Ok(Output { notes, ..Output::text(text) })
+}
+
+/// Returns notes on the probes of a program that its runtime can't read.
+pub(in crate::commands) fn unreadable_notes(status: &probe_protocol::Status) -> Vec<String> {
+    let records = status.unreadable_records;
+    let mut notes = Vec::new();
+    notes.extend((records != 0).then(|| format!("{} can't be read", count(records, "record"))));
+    let objects = status.unreadable_objects.iter();
+    notes.extend(objects.map(|object| format!("{object} has probes of a later version of probe-runtime")));
+    notes
 }
 
 fn attachment_table(attachments: &[AttachmentInfo]) -> Table {

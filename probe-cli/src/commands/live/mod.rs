@@ -10,6 +10,8 @@ mod top;
 mod trace;
 mod watch;
 
+pub(super) use attachments::unreadable_notes;
+
 use crate::args::LiveCommand;
 use crate::output::{Failure, Output};
 

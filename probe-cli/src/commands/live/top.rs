@@ -31,7 +31,7 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     let mut program = start_detached(&args.target, &stop)?;
     // The thread that asks may wait for an answer until this process ends.
     let _started = program.take_child();
-    stop.before_exit(FullScreen::give_back);
+    stop.before_exit(FullScreen::restore_before_exit);
     let poller = Poller::start(program, args.selector.clone());
     let screen =
         FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));
