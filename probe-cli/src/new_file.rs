@@ -1,4 +1,4 @@
-//! A file that takes the place of another one when it is whole, and not before.
+//! A file that replaces another one when it is whole, and not before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -27,7 +27,7 @@ impl NewFile {
         let mut prefix = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         prefix.push(".partial-");
         let folder = path.parent().unwrap_or(Path::new(""));
-        // A file or link that is there already is somebody else's. A new file has the usual rights.
+        // Files and links that exist already belong to others. A new file has the usual rights.
         let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
         let (file, partial) = Builder::new().prefix(&prefix).make_in(folder, create)?.into_parts();
         Ok(Self { file, paths: Some((partial, path.to_owned())) })

@@ -53,7 +53,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Shows a text, and ends well.
+    /// Shows a text.
     pub fn text(out: String) -> Self {
         Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done }
     }
@@ -120,7 +120,7 @@ pub enum Failure {
     Input(String),
     /// No probe matches.
     NoMatch(String),
-    /// Nobody reads the output any further.
+    /// The reader of the output has gone.
     Closed,
 }
 
