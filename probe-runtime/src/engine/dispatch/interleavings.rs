@@ -130,7 +130,7 @@ fn detaches(heavy_barrier: fn(), awaited: Option<HitMark>) -> impl Fn(&World) + 
     move |world| {
         world.take_away();
         heavy_barrier();
-        world.wait(awaited);
+        world.synchronize(awaited);
         free(&world.consumer);
     }
 }
@@ -274,7 +274,7 @@ fn every_thread_is_waited_for() {
         while other.is_in(watched, None) {
             thread::yield_now();
         }
-        world.wait(None);
+        world.synchronize(None);
         free(&world.hooks[0]);
         first.join().unwrap();
         second.join().unwrap();

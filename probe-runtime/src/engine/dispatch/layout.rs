@@ -7,8 +7,7 @@
 use std::mem::offset_of;
 
 use super::delivery::Deliver;
-use super::hit_state::HitState;
-use super::hook::{Hook, Member};
+use super::hook::Hook;
 use super::{Subscription, ThreadSlot, dispatch};
 use probe_core::abi::{Definition, Value};
 
@@ -25,6 +24,8 @@ pub(crate) const SCRATCH: [usize; 2] = [super::thread_slot::SCRATCH, offset_of!(
 // The numbers in the assembly. The model checker's types are larger.
 #[cfg(not(all(test, loom)))]
 const _: () = {
+    use super::hit_state::HitState;
+    use super::hook::Member;
     assert!(offset_of!(ThreadSlot, hit_state) == 0);
     assert!(offset_of!(HitState, mark) == 0);
     assert!(offset_of!(HitState, sequence) == 8);
