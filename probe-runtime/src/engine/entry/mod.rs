@@ -6,7 +6,7 @@
 //! (in place, as `x86_64` does on Linux), `portable` (a flag and a branch) or `off` (no sites). The
 //! rest of the crate names it `backend`.
 //!
-//! # What every backend has
+//! # Every backend
 //! | item | contract |
 //! |---|---|
 //! | `entry(definition)` | the function that an active site of this definition reaches in the end |
@@ -18,7 +18,7 @@
 //! | `HAS_STACK_POINTER` | whether what dispatch was given leads to the stack pointer at the site |
 //! | `calibration::{CALL, call, count_in_place}` | two calls of a function that does not belong to the program: one has an entry and an exit, the other is counted in place |
 //!
-//! # What a patched backend also has
+//! # Patched backends
 //! | item | contract |
 //! |---|---|
 //! | `stub::{decode, STUB_LEN, StubCode}` | how a site's cold path leads to its definition, as bytes to read |
