@@ -3,19 +3,35 @@
 //! An attachment knows on how many probes it alone decides, and how many of its parts are off or
 //! frozen ([`Attached::decides_alone`]). Only methods of [`Attachments`] change parts, and they
 //! keep these numbers true.
+//!
+//! The control's record of one attachment.
+//!
+//! Attaching, detaching, and forcing probes off, under the control lock.
+//!
+//! The hooks that result from probes' members, and how definitions show them.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::attached::Attached;
-use super::counters::Counters;
-use super::members::Members;
-use super::parts::{Part, Parts};
-use super::policy::Policy;
-use crate::engine::dispatch::{Epoch, Subscription};
-use crate::engine::registry::{ProbeId, ProbeState};
-use crate::engine::sites::{Mode, Report, TextPolicy};
+use super::counting::Counters;
+use super::join::Standing;
+use super::lock::Control;
+use super::probe_attachments::{Members, Part, Parts, claim};
+use super::reclaim::{Detached, Garbage};
+use super::site_backend::{HeldText, close_text, is_still_open, open_text, refuse, refuse_taken};
+use super::sites::{Policy, Run, runs};
+use super::{Start, Wants};
+use crate::engine::dispatch::{
+    Action, CounterAt, Epoch, HookBuilder, HookCapacity, Reclaimer, Subscription, Unpublished,
+};
+use crate::engine::error::Error;
+use crate::engine::os::objects::KeptLoaded;
+use crate::engine::registry::{ProbeId, ProbeState, Registry};
+use crate::engine::sites::{Mode, RefusalReason, Report, TextPolicy};
+#[cfg(probe_backend = "patched")]
+use probe_core::abi::{Convention, Definition};
 
 /// Whether there is any attachment, for hooks.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -267,4 +283,287 @@ impl Attachments {
 /// Returns a function that returns whether an attachment is paused.
 pub(super) fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
     |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused.get())
+}
+
+/// One attachment.
+pub(super) struct Attached {
+    pub(super) ids: Arc<[ProbeId]>,
+    pub(super) runs: Vec<Run>,
+    pub(super) wants: Wants,
+    /// Its own counters, as many as [`Wants::counters`] says.
+    pub(super) counters: Range<usize>,
+    pub(super) subscription: Arc<Subscription>,
+    /// The time from which hits may have found it.
+    pub(super) since: Epoch,
+    pub(super) policy: Policy,
+    pub(super) is_paused: Cell<bool>,
+    /// The mode of its sites while it alone decides on them; `None` if they have several modes.
+    pub(super) mode: Option<Mode>,
+    /// The number of its probes on which it alone decides.
+    pub(super) sole: usize,
+    /// The number of its probes that are switched off.
+    pub(super) off: usize,
+    /// The number of its parts that are frozen.
+    pub(super) frozen: Cell<usize>,
+    pub(super) text: HeldText,
+    /// The last change to its sites that no caller has asked for.
+    pub(super) late: Report,
+    /// Present in standing attachments only.
+    pub(super) standing: Option<Box<Standing>>,
+}
+
+impl Attached {
+    pub(super) fn new(
+        ids: Arc<[ProbeId]>,
+        wants: Wants,
+        counters: Range<usize>,
+        subscription: &Arc<Subscription>,
+        policy: Policy,
+        text: HeldText,
+    ) -> Self {
+        Self {
+            runs: runs(&ids),
+            ids,
+            wants,
+            counters,
+            subscription: Arc::clone(subscription),
+            since: Epoch::UNKNOWN,
+            policy,
+            is_paused: Cell::new(false),
+            mode: (wants == Wants::Hits).then_some(Mode::Active),
+            sole: 0,
+            off: 0,
+            frozen: Cell::new(0),
+            text,
+            late: Report::default(),
+            standing: None,
+        }
+    }
+
+    /// Returns whether it alone decides on all of its probes, none is switched off, and no part is
+    /// frozen.
+    pub(super) fn decides_alone(&self) -> bool {
+        self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
+    }
+
+    /// Returns the mode that all of its sites were left in; `None` if each probe must be asked.
+    pub(super) fn left(&self) -> Option<Mode> {
+        let mode = if self.is_paused.get() { Some(Mode::Latent) } else { self.mode };
+        mode.filter(|_| self.decides_alone())
+    }
+
+    /// Returns the number of its counters, from the first, that may have counted while no other
+    /// attachment shared its probes.
+    pub(super) fn own(&self) -> usize {
+        self.wants.counters(0)
+    }
+}
+
+impl Control {
+    /// Attaches a consumer; returns the attachment's number and the report of its activation.
+    /// `starts` holds the initial state of probes that do not begin with [`Start::On`], in
+    /// ascending order.
+    pub(super) fn attach(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        subscription: &Arc<Subscription>,
+        wants: Wants,
+        starts: &[(ProbeId, Start)],
+        loaded: KeptLoaded<'_>,
+    ) -> Result<(usize, Report), Error> {
+        let mut report = Report::default();
+        let ids = self.exclude_taken(ids, &mut report, loaded);
+        let wanted = wants.counters(ids.len());
+        let pool = &mut self.attachments.counters;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
+        let counters = has_room.then(|| pool.take(wanted)).flatten();
+        let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
+        let text = match open_text(&self.registry, &ids, policy, loaded) {
+            Ok(text) => text,
+            Err(error) => {
+                self.attachments.counters.give_back(counters, 0);
+                return Err(error);
+            }
+        };
+        let (suppressed, of_probes) = (counters.start, counters.start + wants.counters(0)..);
+        let actions = of_probes.map(|counter| match wants {
+            Wants::Counts => Action::Count(CounterAt::new(counter)),
+            Wants::Hits => Action::Call { suppressed: CounterAt::new(suppressed), counted: None },
+            Wants::Switchable => Action::Call {
+                suppressed: CounterAt::new(suppressed),
+                counted: Some(CounterAt::new(counter)),
+            },
+        });
+        let attached = Attached::new(ids, wants, counters, subscription, policy, text);
+        let attachment = self.enlist(attached, actions, starts, &mut report, loaded);
+        Ok((attachment, report))
+    }
+
+    /// Adds an attachment to its probes, with an action for each, and switches their sites
+    /// accordingly. Returns the attachment's number.
+    pub(super) fn enlist(
+        &mut self,
+        attached: Attached,
+        actions: impl Iterator<Item = Action>,
+        starts: &[(ProbeId, Start)],
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) -> usize {
+        let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+        let left = self.attachments.left_each(&ids);
+        let attachment = self.attachments.place(attached, self.reclaimer.now());
+        self.attachments.reserve(&ids);
+        for (id, action) in ids.iter().zip(actions) {
+            let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
+            self.attachments.add(*id, Part::starting(attachment, action, start));
+        }
+        self.publish(&ids, loaded);
+        self.remember(&ids, loaded);
+        let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report, loaded);
+        // While it decides alone, its hooks don't change, so the mode stays valid.
+        let attached = self.attachments.attached_mut(attachment);
+        if let Some(attached) = attached.filter(|attached| attached.wants == Wants::Counts) {
+            attached.mode = is_counted.then_some(Mode::Counting);
+        }
+        attachment
+    }
+
+    /// Returns the probes without those that another runtime has taken, which it refuses.
+    pub(super) fn exclude_taken(
+        &self,
+        ids: &[ProbeId],
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) -> Arc<[ProbeId]> {
+        self.prepare_for_texts(ids, loaded);
+        let is_free = |id: &ProbeId| self.registry.definitions(*id, loaded).all(claim);
+        // Most processes have one runtime.
+        if ids.iter().all(is_free) {
+            return ids.into();
+        }
+        let (free, taken): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_free);
+        refuse(&self.registry, &taken, &RefusalReason::Taken, report);
+        refuse_taken(&self.registry, &taken, report);
+        free.into()
+    }
+
+    /// Gets ready to read strings of C, if a probe may have some.
+    fn prepare_for_texts(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+        #[cfg(probe_backend = "patched")]
+        {
+            let may_have = |definition: &Definition| {
+                definition.convention() == Convention::KeptColdBlock && definition.field_count() != 0
+            };
+            if ids.iter().any(|id| self.registry.definitions(*id, loaded).any(&may_have)) {
+                crate::engine::os::guarded_read::prepare();
+            }
+        }
+        #[cfg(not(probe_backend = "patched"))]
+        let _ = (ids, loaded);
+    }
+
+    /// Removes an attachment from all its probes. Its memory is retired, not freed.
+    pub(super) fn detach(&mut self, attachment: usize, loaded: KeptLoaded<'_>) -> Report {
+        let mut report = Report::default();
+        let Some(attached) = self.attachments.attached_mut(attachment) else { return report };
+        attached.subscription.close();
+        // The attachment itself knows whether it is paused.
+        let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));
+        let left = if left_all.is_none() { self.attachments.left_each(&ids) } else { Vec::new() };
+        let Some((attached, is_mixed)) = self.attachments.remove(attachment) else { return report };
+        self.publish(&ids, loaded);
+        self.forget(&ids);
+        // Retired after its hooks, so `reclaimer` returns it no earlier than them.
+        let used = if is_mixed { attached.counters.len() } else { attached.own() };
+        let Attached { since, subscription, counters, policy, runs, text, standing, .. } = attached;
+        let late = standing.map(|standing| standing.counters).unwrap_or_default();
+        let detached = Detached { subscription, counters, used, late };
+        self.reclaimer.retire(since, Garbage::Detached(Box::new(detached)));
+        let access = if is_still_open(&text, loaded) { self.access_to_open(policy) } else { policy.access() };
+        if left_all.is_some() {
+            // It alone decided on these probes, so none of them has a member now.
+            self.switch_runs(&runs, Mode::Latent, access, left_all, &mut report, loaded);
+        } else {
+            self.switch_each(&ids, &left, access, &mut report, loaded);
+        }
+        close_text(text, &mut report, loaded);
+        report
+    }
+}
+
+impl Attachments {
+    /// Publishes new hooks of these probes' listeners, and retires the previous ones.
+    pub(super) fn publish(
+        &mut self,
+        ids: &[ProbeId],
+        registry: &Registry,
+        reclaimer: &mut Reclaimer<Garbage>,
+        loaded: KeptLoaded<'_>,
+    ) {
+        self.turn(ids);
+        let (is_paused, now) = (is_paused(&self.all), reclaimer.now());
+        let mut room = HookCapacity::default();
+        for id in ids {
+            let of_probe = &self.members[id.index()];
+            // Most probes have one listener.
+            match of_probe.sole_part(&self.parts) {
+                Some(sole) => room.add(1, matches!(sole.action, Action::Wrap)),
+                None => room.add(of_probe.hooked(&self.parts, &is_paused).count(), true),
+            }
+        }
+        let mut old = Vec::new();
+        let mut hooks = (room != HookCapacity::default()).then(|| HookBuilder::with_capacity(room, now));
+        for &id in ids {
+            let members = &mut self.members[id.index()];
+            let (counter, attachments) = (self.counters.of(id), &self.all);
+            let listening = |part: &Part| {
+                let attached = attachments[part.attachment()].as_ref()?;
+                Some((part.action, &attached.subscription, part.is_counting))
+            };
+            let sole = members.sole_part(&self.parts);
+            let hook = if let Some(sole) = sole.filter(|sole| !matches!(sole.action, Action::Wrap)) {
+                let sole = hooks.as_mut().zip(listening(sole));
+                sole.map(|(hooks, sole)| hooks.add_one(id, counter, sole))
+            } else {
+                let parts = members.hooked(&self.parts, &is_paused);
+                parts.clone().next().and_then(|_| {
+                    hooks.as_mut().map(|hooks| hooks.add(id, counter, parts.filter_map(listening)))
+                })
+            };
+            if let Some(hook) = members.publish(hook, registry.definitions(id, loaded)) {
+                Unpublished::add(&mut old, hook);
+            }
+        }
+        old.into_iter().for_each(|hooks| reclaimer.retire(hooks.since(), Garbage::Hooks(hooks)));
+    }
+
+    /// Points the definitions of these probes to their hooks.
+    pub(super) fn show(&self, ids: &[ProbeId], registry: &Registry, loaded: KeptLoaded<'_>) {
+        for id in ids {
+            let is_visible = cfg!(probe_backend = "patched") || self.state_of(*id) == ProbeState::Active;
+            self.members(*id).into_iter().for_each(|members| {
+                members.show(registry.definitions(*id, loaded), is_visible);
+            });
+        }
+    }
+
+    /// Shows or hides the hooks of the probes in these runs, which switches them where no site is
+    /// patched.
+    #[cfg(not(probe_backend = "patched"))]
+    pub(super) fn switch(
+        &self,
+        runs: &[Run],
+        mode: Mode,
+        registry: &Registry,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) {
+        for id in runs.iter().cloned().flatten().map(ProbeId::new) {
+            let Some(members) = self.members(id) else { continue };
+            let (switched, unchanged) = members.show(registry.definitions(id, loaded), mode != Mode::Latent);
+            report.add_patched(switched);
+            report.add_unchanged(unchanged);
+        }
+    }
 }

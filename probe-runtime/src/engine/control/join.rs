@@ -1,8 +1,8 @@
 //! Lets probes that appear join standing attachments.
 //!
-//! Life: a set keeps the [`Rule`](super::standing::Rule) that made it ▸ attaching keeps the rule
+//! Life: a set keeps the [`Rule`] that made it ▸ attaching keeps the rule
 //! with the attachment ▸ an operation that finds new probes notes those that the rule names ▸ once
-//! its lock is free, it takes the [turn](super::turn), asks the consumer to
+//! its lock is free, it takes the [turn](super::join_lock), asks the consumer to
 //! [`join`](super::Consumer::join) them, and then adds parts, hooks and sites, as attaching does ▸
 //! the operation's own work follows, and sees them joined. A consumer that needs no call, such as
 //! `Count`, is joined under the lock at once.
@@ -12,25 +12,30 @@
 //!
 //! Cost: without a standing attachment, a look at each attachment where probes came or went. With
 //! one, the rule is tried on new probes alone; after an unload, on all.
+//!
+//! Standing attachments: the rule that chooses their probes, and those that are to join.
 
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use super::attachments::Attachments;
-use super::lock::operate;
-use super::members::claim;
-use super::parts::Part;
-use super::retired::settle;
-use super::runs::runs;
-use super::standing::Standing;
-use super::state::Control;
-use super::{Consumer, ProbeSet, Start, Wants, turn};
+use super::counting::sums;
+use super::lock::{Control, operate};
+use super::probe_attachments::{Part, claim};
+use super::reclaim::settle;
+use super::sites::runs;
+use super::{Consumer, ProbeSet, Start, Wants, join_lock};
 use crate::engine::dispatch::{Action, CounterAt, Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, Registry};
 use crate::engine::sites::{Report, Visibility};
+use probe_lang::selector::{NamedTerms, Selector};
 
 /// Lets all probes join that wait, in this thread's turn.
 fn join_all() {
@@ -108,7 +113,7 @@ impl Attachments {
                 .filter(|id| standing.rule.matches(**id, registry, found, loaded) && !has_part(**id));
             standing.waiting.extend(late);
             if !standing.waiting.is_empty() && standing.has_begun && !standing.is_at_once {
-                turn::note();
+                join_lock::note();
             }
         }
     }
@@ -126,7 +131,7 @@ impl Attachments {
         if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
             standing.has_begun = true;
             if !standing.waiting.is_empty() {
-                turn::note();
+                join_lock::note();
             }
         }
     }
@@ -143,7 +148,7 @@ impl Control {
     ) {
         let attached = self.attachments.attached_mut(number);
         let Some((attached, rule)) = attached.zip(set.standing_rule()) else { return };
-        turn::set_work(join_all);
+        join_lock::set_work(join_all);
         let consumer = Box::new(Arc::downgrade(consumer));
         let mut standing = Standing::new(rule, set.room, consumer);
         (standing.is_at_once, standing.has_begun) = (is_at_once, is_at_once);
@@ -290,5 +295,156 @@ impl Control {
         }
         self.attachments.keep_late(number, report);
         Some(unsettled)
+    }
+}
+
+/// Chooses the probes of a standing attachment.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    /// Those that a selector names, and the terms that have named any.
+    Named(Arc<Selector>, NamedTerms),
+    /// Those that a provider finds.
+    #[cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
+    Discovered,
+}
+
+impl Rule {
+    pub(super) fn matches(
+        &mut self,
+        id: ProbeId,
+        registry: &Registry,
+        found: &[ProbeId],
+        loaded: KeptLoaded<'_>,
+    ) -> bool {
+        let Some(definition) = registry.definition(id, loaded) else { return false };
+        let is_left_out = || definition.skipped().is_some();
+        match self {
+            Self::Named(selector, named) => selector.matches_noting(definition, named, is_left_out),
+            Self::Discovered => found.binary_search(&id).is_ok() && !is_left_out(),
+        }
+    }
+}
+
+/// The part of an attachment that lets probes join.
+pub(super) struct Standing {
+    pub(super) rule: Rule,
+    pub(super) room: usize,
+    /// The consumer, of a type that this file need not know.
+    pub(super) consumer: Box<dyn Any + Send>,
+    /// Whether probes may join: the consumer was told that it is attached.
+    pub(super) has_begun: bool,
+    /// Whether probes join without a call of the consumer.
+    pub(super) is_at_once: bool,
+    /// Probes that are to join.
+    pub(super) waiting: BTreeSet<ProbeId>,
+    /// Probes for which the consumer is getting ready, without those that have gone meanwhile.
+    pub(super) joining: Vec<ProbeId>,
+    /// Own counters of probes that have joined.
+    pub(super) counters: Vec<Range<usize>>,
+    /// Whether first hits of discovered probes are counted for it.
+    pub(super) has_first_hits: bool,
+    /// The counters of these hits, some for each probe.
+    pub(super) first_hits: Vec<(ProbeId, usize)>,
+    /// Probes that could not join, and the last reason.
+    left_out: BTreeSet<ProbeId>,
+    problem: String,
+    begun: Instant,
+    /// Probes that were hit before they joined, and when they did.
+    late: BTreeMap<ProbeId, Duration>,
+}
+
+impl Standing {
+    pub(super) fn new(rule: Rule, room: usize, consumer: Box<dyn Any + Send>) -> Self {
+        Self {
+            rule,
+            room,
+            consumer,
+            has_begun: false,
+            is_at_once: false,
+            waiting: BTreeSet::new(),
+            joining: Vec::new(),
+            counters: Vec::new(),
+            has_first_hits: false,
+            first_hits: Vec::new(),
+            left_out: BTreeSet::new(),
+            problem: String::new(),
+            begun: Instant::now(),
+            late: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that these probes could not join.
+    pub(super) fn leave_out(&mut self, ids: &[ProbeId], error: &Error) {
+        if !ids.is_empty() {
+            self.left_out.extend(ids);
+            self.problem = error.to_string();
+        }
+    }
+
+    /// Notes that these probes have joined.
+    pub(super) fn take_in(&mut self, ids: &[ProbeId]) {
+        ids.iter().for_each(|id| _ = self.left_out.remove(id));
+    }
+
+    /// Notes the probes among these that were hit before they join now.
+    pub(super) fn note_reached(&mut self, ids: &[ProbeId], registry: &Registry) {
+        // Their earlier hits are counted.
+        if !self.has_first_hits {
+            let since = self.begun.elapsed();
+            let reached = ids.iter().filter(|id| registry.was_reached(**id));
+            reached.for_each(|id| _ = self.late.entry(*id).or_insert(since));
+        }
+    }
+
+    /// Returns a line about probes that were hit before they joined, if there are any.
+    pub(super) fn note_of_late(&self, registry: &Registry, loaded: KeptLoaded<'_>) -> Option<String> {
+        const SHOWN: usize = 8;
+        let told = |(id, since): (&ProbeId, &Duration)| {
+            let definition = registry.definition(*id, loaded)?;
+            let seconds = since.as_secs_f64();
+            Some(format!("{} {} since {seconds:.3} s", definition.path(), definition.kind().name()))
+        };
+        let told: Vec<_> = self.late.iter().filter_map(told).collect();
+        let more = match told.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        (!told.is_empty()).then(|| {
+            let shown = told[..told.len().min(SHOWN)].join(", ");
+            format!("hit before they could join, so this has a part of their hits: {shown}{more}")
+        })
+    }
+
+    /// Ends joining, in a forked child: the thread that was at it is not there.
+    pub(super) fn cut(&mut self) {
+        let ids = mem::take(&mut self.joining);
+        if !ids.is_empty() {
+            self.has_begun = false;
+            self.leave_out(&ids, &Error::Consumer("the process forked while they joined".into()));
+        }
+    }
+
+    /// Adds the first hits of these probes: those before they joined.
+    pub(super) fn add_first_hits(&self, ids: &[ProbeId], counted: &mut [u64]) {
+        let counters = || self.first_hits.iter().map(|(_, counter)| *counter);
+        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
+        let sums = sums(first..last + 1);
+        let mut own = BTreeMap::<ProbeId, u64>::new();
+        for (id, counter) in &self.first_hits {
+            *own.entry(*id).or_default() += sums[counter - first];
+        }
+        ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
+    }
+
+    /// Returns a line about probes that could not join, if there are any.
+    pub(super) fn note(&self) -> Option<String> {
+        let (len, problem) = (self.left_out.len(), &self.problem);
+        let probes =
+            if len == 1 { "1 probe that appeared later is" } else { "probes that appeared later are" };
+        match len {
+            0 => None,
+            1 => Some(format!("{probes} left out: {problem}")),
+            _ => Some(format!("{len} {probes} left out: {problem}")),
+        }
     }
 }

@@ -33,24 +33,35 @@
 //!
 //! The lock is held across a fork, so the child finds the control's state whole. No thread of this
 //! crate is frozen then, or glibc would leave the inner lock taken in the child for ever.
+//!
+//! The state that the control lock guards, and how sites are brought into the mode that listeners
+//! want.
+//!
+//! A value that its owner replaces while others read it, and that no fork cuts in two.
+//!
+//! It is read and replaced under the control lock, which is held across forks: a child finds the
+//! value whole, and its lock free. A reader gets a share of the value, so that it holds the lock
+//! for a moment only.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::looking::Looking;
-use super::ready;
-use super::retired::tidy;
-use super::state::Control;
-use super::turn;
-use crate::engine::dispatch::{self, ReentrancyGuard};
+use super::attachments::Attachments;
+use super::lazy_discovery::{FirstHits, Looking};
+use super::reclaim::{Garbage, tidy};
+use super::site_backend::Unswitched;
+use super::sites::Policy;
+use super::{init, join_lock};
+use crate::engine::dispatch::{self, Reclaimer, ReentrancyGuard};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::kept::Kept;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::registry::provider;
+use crate::engine::registry::{ProbeId, ProbeInfo, Registry, provider};
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
@@ -86,7 +97,7 @@ pub(super) fn lock() -> Locked {
 /// [`lock`], inlined for callers whose own work takes no longer than a call.
 #[inline(always)]
 pub(super) fn lock_here() -> Locked {
-    ready::prepare();
+    init::prepare();
     touch_thread_locals();
     let guarded = ReentrancyGuard::new();
     // A panic under the lock is a bug in this crate. The state is consistent between steps even
@@ -134,7 +145,7 @@ fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
         locked.registry.name_pending();
         let mut waits = false;
         with_objects(&mut locked, &mut |control, loaded| {
-            waits = !has_joined && turn::is_due();
+            waits = !has_joined && join_lock::is_due();
             if !waits {
                 run(control, loaded);
             }
@@ -146,14 +157,14 @@ fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
             tidy();
         }
         if !waits {
-            if turn::is_done() {
+            if join_lock::is_done() {
                 provider::end_looks(looks);
             }
             return;
         }
         // Once: probes that appear meanwhile are left to the next operation.
         has_joined = true;
-        turn::join_waiting();
+        join_lock::join_waiting();
     }
 }
 
@@ -226,7 +237,7 @@ fn touch_thread_locals() {
 }
 
 pub(super) fn before_fork() {
-    turn::before_fork();
+    join_lock::before_fork();
     let locked = lock();
     ACROSS_FORK.with(|kept| kept.keep(locked));
 }
@@ -237,7 +248,7 @@ fn after_fork() -> Option<Locked> {
 
 pub(super) fn after_fork_in_parent() {
     drop(after_fork());
-    turn::after_fork();
+    join_lock::after_fork();
 }
 
 /// Pauses the attachments of orphaned consumers and releases the lock in a forked child.
@@ -252,7 +263,7 @@ pub(super) fn after_fork_in_child() {
     Looking::forget();
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
-    let is_cut = turn::after_fork_in_child();
+    let is_cut = join_lock::after_fork_in_child();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
     if is_cut {
         control.attachments.cut_joining();
@@ -265,4 +276,105 @@ pub(super) fn after_fork_in_child() {
     mem::forget(sweeper);
     drop(control);
     drop(guarded);
+}
+
+/// All of the control's state.
+#[derive(Default)]
+pub(super) struct Control {
+    pub(super) registry: Registry,
+    /// The number of times that probes came or went.
+    pub(super) changes: u64,
+    pub(super) attachments: Attachments,
+    /// Memory that hits may still be reading.
+    pub(super) reclaimer: Reclaimer<Garbage>,
+    /// Whether `reclaimer` holds places of unloaded call sites that others could use.
+    pub(super) has_unloaded: bool,
+    pub(super) unswitched: Unswitched,
+    /// Copies of the data of attached probes that may be unloaded.
+    pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
+    /// Counts first hits of discovered probes.
+    pub(super) first_hits: FirstHits,
+}
+
+impl Control {
+    /// Returns whether an attachment of this policy can be switched while objects come and go: its
+    /// text is open, and all sites are the executable's.
+    #[inline(always)]
+    pub(super) fn is_fixed(&self, policy: Policy) -> bool {
+        policy.is_open() && self.registry.is_main_only()
+    }
+
+    /// Calls `run` with the proof that all objects stay loaded, if the executable alone is known.
+    /// Returns whether it did.
+    pub(super) fn with_executable(&mut self, run: &mut dyn FnMut(&mut Self, KeptLoaded<'_>)) -> bool {
+        Registry::with_kept_loaded(self, |control| &control.registry, run).is_some()
+    }
+
+    /// Publishes new hooks of these probes' listeners, and retires the previous ones.
+    pub(super) fn publish(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+        self.attachments.publish(ids, &self.registry, &mut self.reclaimer, loaded);
+    }
+}
+
+/// The value. No method may be called under the control lock.
+pub(crate) struct Held<T>(Mutex<Arc<T>>);
+
+impl<T> Held<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(Arc::new(value)))
+    }
+
+    /// Returns the value.
+    pub(crate) fn get(&self) -> Arc<T> {
+        let _locked = lock();
+        Arc::clone(&self.value())
+    }
+
+    /// Replaces the value.
+    pub(crate) fn set(&self, value: T) {
+        let mut value = Arc::new(value);
+        let locked = lock();
+        mem::swap(&mut *self.value(), &mut value);
+        drop(locked);
+        // The former value is dropped without the lock.
+    }
+
+    /// Replaces the value if it still is the one that the caller has got. Returns whether it was.
+    pub(super) fn replace(&self, former: &Arc<T>, value: &Arc<T>) -> bool {
+        let _locked = lock();
+        let mut held = self.value();
+        let is_same = Arc::ptr_eq(&held, former);
+        if is_same {
+            // The caller drops the former value, without the lock.
+            *held = Arc::clone(value);
+        }
+        is_same
+    }
+
+    /// Locks the value, for a holder of the control lock.
+    fn value(&self) -> MutexGuard<'_, Arc<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_stays_as_it_was() {
+        let held = Held::new(vec![1, 2]);
+        let before = held.get();
+        held.set(vec![3]);
+        assert_eq!((&*before, &*held.get()), (&vec![1, 2], &vec![3]));
+        assert_eq!(Arc::strong_count(&before), 1, "the former value goes with its last reader");
+    }
+
+    #[test]
+    fn a_value_is_replaced_once() {
+        let held = Held::new(1);
+        let (former, value) = (held.get(), Arc::new(1));
+        assert_eq!([held.replace(&former, &value), held.replace(&former, &value)], [true, false]);
+        assert!(Arc::ptr_eq(&held.get(), &value));
+    }
 }

@@ -3,19 +3,27 @@
 //! Cost: if an attachment alone listens to one site of the executable, in text that stays open, two
 //! locked instructions for the control lock and one for the site. Each further site takes one more.
 //! Synchronous visibility adds its wait.
+//!
+//! Holds, which force probes off.
+//!
+//! Attachments whose sites a hold is switching, as it begins or ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::{fmt, ptr};
 
+use super::ProbeSet;
 #[cfg(probe_backend = "patched")]
-use super::attached::Attached;
-use super::lock::{Locked, lock_here, with_objects};
-use super::refuse;
-use super::retired::settle;
-use super::state::Control;
-use crate::engine::dispatch::{Subscription, Transition};
+use super::attachments::Attached;
+use super::attachments::Attachments;
+use super::lock::{Control, Locked, lock, lock_here, operate, with_objects};
+use super::reclaim::settle;
+use super::site_backend::{HeldText, close_text, open_text, refuse};
+use super::sites::Policy;
+use crate::engine::dispatch::{Subscription, Transition, WaitFor};
+use crate::engine::error::Error;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::registry::provider;
+use crate::engine::registry::{ProbeId, provider};
 #[cfg(probe_backend = "patched")]
 use crate::engine::sites::{self, Instruction};
 use crate::engine::sites::{Access, Mode, RefusalReason, Report, Visibility};
@@ -186,5 +194,172 @@ impl Control {
             let _ = self.set_paused(at, true, &mut late, loaded);
             self.attachments.keep_late(at, late);
         }
+    }
+}
+
+/// A guard that keeps probes latent while it lives, even for attached consumers.
+/// [`ProbeSet::hold`](super::ProbeSet::hold) returns it.
+///
+/// Holding probes and releasing them detaches no consumer, so neither waits for one: a hit that is
+/// in a consumer goes on.
+#[must_use = "dropping the hold lets the probes go"]
+pub struct Hold {
+    ids: Arc<[ProbeId]>,
+    policy: Policy,
+    report: Report,
+    text: HeldText,
+    is_over: bool,
+}
+
+impl Hold {
+    pub(super) fn new(ids: Arc<[ProbeId]>, policy: Policy, report: Report, text: HeldText) -> Self {
+        Self { ids, policy, report, text, is_over: false }
+    }
+
+    /// Returns the result of making the sites latent.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Releases the probes, as dropping does, and returns the result. Sites become active if an
+    /// attachment listens to them and no other hold remains.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("held"); }
+    /// # work();
+    /// let set = select("**::held")?;
+    /// let hits = set.attach(Count::new())?;
+    /// let hold = set.hold()?;
+    /// assert_eq!(hold.release().refused(), 0);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn release(mut self) -> Report {
+        self.leave()
+    }
+
+    /// Releases the probes on the first call. `drop` calls it again after `release`; that does
+    /// nothing.
+    fn leave(&mut self) -> Report {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Report::default();
+        }
+        let (policy, text) = (self.policy, std::mem::take(&mut self.text));
+        let (unsettled, report) = operate(|control, loaded| {
+            let unsettled = Switched::unsettle(&control.attachments, &self.ids);
+            (unsettled, control.release(&self.ids, policy, text, loaded))
+        });
+        settle(policy.visibility, None);
+        unsettled.settle();
+        report
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("probes", &self.ids.len()).finish_non_exhaustive()
+    }
+}
+
+/// Subscriptions to settle once every thread executes the switched sites. It keeps no consumer
+/// alive: an attachment may be gone by then, and the thread that detaches it drops its consumer.
+#[must_use = "without its end, nothing is paired any more"]
+pub(super) struct Switched(Vec<One>);
+
+struct One {
+    attachment: usize,
+    /// Another attachment may later get the same number, but not the same address.
+    subscription: Weak<Subscription>,
+    unsettled: Transition,
+}
+
+impl Switched {
+    /// Marks all attachments to these probes as unsettled, before their sites are switched.
+    pub(super) fn unsettle(attachments: &Attachments, ids: &[ProbeId]) -> Self {
+        let mut numbers: Vec<_> = ids.iter().flat_map(|id| attachments.attachments_of(*id)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let one = |attachment: usize| {
+            let subscription = &attachments.attached(attachment)?.subscription;
+            Some(One {
+                attachment,
+                subscription: Arc::downgrade(subscription),
+                unsettled: subscription.begin_transition(),
+            })
+        };
+        Self(numbers.into_iter().filter_map(one).collect())
+    }
+
+    pub(super) fn settle(self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let control = lock();
+        for One { attachment, subscription: its, unsettled } in self.0 {
+            let attached = control.attachments.attached(attachment).map(|attached| &attached.subscription);
+            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
+                subscription.commit_locked(unsettled);
+            }
+        }
+    }
+}
+
+impl ProbeSet {
+    /// Forces the probes off, even for attached consumers, until the hold is dropped. Holds add up:
+    /// a probe is off while any hold on it exists.
+    ///
+    /// Once this call has returned (`Synchronous`), no call that starts is a hit, and counts are at
+    /// rest, except for at most one hit of each thread that has just passed a site. It does [not
+    /// wait](crate::Attachment#waiting) for consumers that are in a hit.
+    ///
+    /// # Errors
+    /// [`Error::TextProtected`], as for [`attach`](Self::attach).
+    pub fn hold(&self) -> Result<Hold, Error> {
+        let (unsettled, held) = operate(|control, loaded| {
+            let unsettled = Switched::unsettle(&control.attachments, &self.ids);
+            (unsettled, control.hold(&self.ids, self.policy, loaded))
+        });
+        settle(self.policy.visibility, Some(WaitFor::Passing));
+        unsettled.settle();
+        let (report, text) = held?;
+        Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
+    }
+}
+
+impl Control {
+    /// Forces probes off, until [`release`](Self::release).
+    pub(super) fn hold(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        loaded: KeptLoaded<'_>,
+    ) -> Result<(Report, HeldText), Error> {
+        let text = open_text(&self.registry, ids, policy, loaded)?;
+        let mut report = Report::default();
+        let left = self.attachments.left_each(ids);
+        self.attachments.hold(ids);
+        self.switch_each(ids, &left, policy.access(), &mut report, loaded);
+        Ok((report, text))
+    }
+
+    pub(super) fn release(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        text: HeldText,
+        loaded: KeptLoaded<'_>,
+    ) -> Report {
+        let mut report = Report::default();
+        let left = self.attachments.left_each(ids);
+        self.attachments.release(ids);
+        self.switch_each(ids, &left, policy.access(), &mut report, loaded);
+        close_text(text, &mut report, loaded);
+        report
     }
 }

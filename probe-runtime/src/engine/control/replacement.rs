@@ -1,17 +1,22 @@
 //! Closures that run instead of a function while a guard lives.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, iter};
 
-use super::lock::operate;
-use super::ready;
-use super::retired::settle;
-use crate::engine::dispatch::{Subscription, WaitFor, Wrapper};
+use super::attachments::Attached;
+use super::lock::{Control, operate};
+use super::reclaim::settle;
+use super::site_backend::HeldText;
+use super::sites::Policy;
+use super::{Wants, init};
+use crate::engine::dispatch::{Action, Subscription, WaitFor, Wrapper};
 use crate::engine::error::Error;
+use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::ProbeInfo;
-use crate::engine::sites::{Report, Visibility};
+use crate::engine::sites::{Refusal, RefusalReason, Report, SiteAddr, Visibility};
 use crate::replaced::Passed;
+use probe_core::abi::Definition;
 
 /// A guard of a closure that runs instead of a function. The `install` that
 /// [`#[probe(replace)]`](macro@crate::probe) gives to the function returns it. Dropping it removes
@@ -111,11 +116,11 @@ where
     let definition = function.definition().ok_or(Error::WithoutProbes)?;
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
     crate::engine::registry::see(definition);
-    ready::require()?;
+    init::require()?;
     // Once these objects were unloaded, the function could not be found by its address again, and
     // the closure could not be dropped.
-    ready::keep(std::ptr::from_ref(definition).addr())?;
-    ready::keep((boxed as *const ()).addr())?;
+    init::keep(std::ptr::from_ref(definition).addr())?;
+    init::keep((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
     let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
     let (number, report) = operate(|control, loaded| control.install(definition, &subscription, loaded));
@@ -125,4 +130,29 @@ where
         return Err(Error::NotReplaced(Box::new(replacement.report.clone())));
     }
     Ok(replacement)
+}
+
+impl Control {
+    /// Installs a wrapper; returns the attachment's number, or `None` if another runtime has taken
+    /// the probe.
+    pub(super) fn install(
+        &mut self,
+        definition: &Definition,
+        subscription: &Arc<Subscription>,
+        loaded: KeptLoaded<'_>,
+    ) -> (Option<usize>, Report) {
+        let mut report = Report::default();
+        let id = self.registry.id_of(definition);
+        let ids = self.exclude_taken(&Vec::from_iter(id), &mut report, loaded);
+        if ids.is_empty() {
+            if report.refused() == 0 {
+                report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
+            }
+            return (None, report);
+        }
+        let policy = Policy { text: self.attachments.common_text_policy(), ..Policy::default() };
+        let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
+        let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
+        (Some(number), report)
+    }
 }

@@ -1,18 +1,345 @@
+//! Sets of probes, and lists of all probes and of unreadable ones.
+//!
 //! Finding the probes that a selector's text names, or suggestions if it names none.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::lock::operate;
-use super::policy::Policy;
-use super::set::{ProbeSet, unreadable_objects};
-use super::standing::Rule;
-use super::state::Control;
+use super::join::Rule;
+use super::lock::{Control, operate};
+use super::sites::Policy;
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::registry::{ProbeId, provider};
-use crate::engine::sites::UnmatchedTerm;
+#[cfg(probe_backend = "patched")]
+use crate::engine::os::objects::freeze;
+use crate::engine::registry::{ProbeId, ProbeInfo, provider};
+use crate::engine::sites::{TextPolicy, UnmatchedTerm, Visibility};
 use probe_core::abi::Definition;
+#[cfg(probe_backend = "patched")]
+use probe_core::abi::{NOTE_OWNER, NOTE_TYPE};
 use probe_lang::selector::{NamedTerms, Selector};
+
+/// Returns all probes of the loaded objects, sorted by path: latent and active ones, with and
+/// without sites.
+///
+/// Cost: the first use of this crate reads the tables of all loaded objects. Later calls ask the
+/// dynamic linker whether anything has changed. Each call builds the list anew.
+///
+/// ```
+/// #[probe_runtime::probe]
+/// fn listed() {}
+/// listed();
+/// let probes = probe_runtime::probes();
+/// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
+/// ```
+pub fn probes() -> Vec<ProbeInfo> {
+    let mut list: Vec<_> = operate(|control, loaded| {
+        let ids: Vec<_> = (0..control.registry.len()).map(ProbeId::new).collect();
+        control.infos(&ids, loaded)
+    });
+    crate::engine::order::sort_by(&mut list, |a, b| {
+        (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
+    });
+    list
+}
+
+/// Returns the number of probes so far, unloaded ones and functions that were left out included.
+pub(crate) fn probe_numbers() -> usize {
+    operate(|control, _| control.registry.len())
+}
+
+/// Returns these probes, without unloaded ones, each with the file of its object: empty for the
+/// executable.
+#[cfg(probe_agent)]
+pub(crate) fn described(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
+    operate(|control, loaded| {
+        let infos = control.infos(ids, loaded).into_iter();
+        infos
+            .map(|info| {
+                let object = control.registry.object_of(info.id()).to_owned();
+                (info, object)
+            })
+            .collect()
+    })
+}
+
+/// Returns the number of attachments.
+#[cfg(probe_agent)]
+pub(crate) fn attachment_count() -> usize {
+    operate(|control, _| control.attachments.all.iter().flatten().count())
+}
+
+/// Returns the number of sites that are left alone because their records, or the definitions that
+/// these name, can't be read: they are damaged, or a newer version wrote them. (Some sites of an
+/// object that another thread is loading may count until it is loaded.)
+///
+/// ```
+/// // Probes of a later version of this crate are left alone.
+/// assert_eq!(probe_runtime::unreadable_records(), 0);
+/// ```
+pub fn unreadable_records() -> usize {
+    operate(|control, loaded| control.registry.skipped(loaded))
+}
+
+/// Returns the file names of loaded objects whose probes are left alone because they have the
+/// layout of a later version of this crate. If an object has probes of several versions, those of
+/// this version are still used.
+///
+/// ```
+/// assert!(probe_runtime::unreadable_objects().is_empty());
+/// ```
+pub fn unreadable_objects() -> Vec<String> {
+    // Other backends read nothing from objects.
+    #[cfg(probe_backend = "patched")]
+    return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
+    #[cfg(not(probe_backend = "patched"))]
+    return Vec::new();
+}
+
+/// The time between two looks of a thread that looks for probes by itself. Without patching, none
+/// appear.
+pub(crate) const BETWEEN_LOOKS: Duration =
+    Duration::from_millis(if cfg!(probe_backend = "patched") { 300 } else { 3_600_000 });
+
+/// Looks for probes that have appeared, and lets them join [standing](ProbeSet::standing)
+/// attachments, as each operation does. Call it after loading an object.
+///
+/// Cost: without new objects and discovered functions, a query of the dynamic linker.
+///
+/// ```
+/// // … dlopen …
+/// probe_runtime::look_for_probes();
+/// ```
+pub fn look_for_probes() {
+    operate(|_, _| ());
+}
+
+/// A set of probes, and the way in which their sites are patched.
+///
+/// ```
+/// use probe_runtime::{Count, TextPolicy, probe, select};
+///
+/// #[probe]
+/// fn take_call() {}
+///
+/// let set = select("**::take_call")?;
+/// assert_eq!(set.probes().len(), 2); // entry and exit
+/// let hits = set.text_policy(TextPolicy::Open).attach(Count::new())?;
+/// take_call();
+/// assert_eq!(hits.total(), 2);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ProbeSet {
+    pub(super) ids: Arc<[ProbeId]>,
+    pub(super) policy: Policy,
+    /// Terms of its selector that named nothing.
+    pub(super) unmatched: Arc<[UnmatchedTerm]>,
+    /// The rule that chose the probes.
+    pub(super) rule: Option<Arc<Rule>>,
+    /// The number of changes of the registry by then.
+    pub(super) as_of: u64,
+    /// For how many probes that join later consumers should have room; 0 unless it is standing.
+    pub(super) room: usize,
+}
+
+impl ProbeSet {
+    /// Returns the empty set.
+    #[cfg(all(feature = "finstrument", not(probe_discovers)))]
+    pub(crate) fn none() -> Self {
+        let (policy, unmatched) = (Policy::default(), Arc::default());
+        Self { ids: Arc::default(), policy, unmatched, rule: None, as_of: 0, room: 0 }
+    }
+
+    /// Returns the number of probes.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns whether the set is empty. [`select`](super::select()) never returns an empty set.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Returns the probes' numbers, ascending.
+    pub fn ids(&self) -> &[ProbeId] {
+        &self.ids
+    }
+
+    /// Returns the terms of its selector that named nothing.
+    pub(crate) fn unmatched(&self) -> Arc<[UnmatchedTerm]> {
+        Arc::clone(&self.unmatched)
+    }
+
+    /// Returns the probes in their present state, without those that were unloaded since.
+    pub fn probes(&self) -> Vec<ProbeInfo> {
+        operate(|control, loaded| control.infos(&self.ids, loaded))
+    }
+
+    /// Returns the set with these of its probes only.
+    pub(crate) fn only(&self, keep: &dyn Fn(&ProbeId) -> bool) -> Self {
+        let ids = self.ids.iter().copied().filter(|id| keep(id)).collect();
+        Self { ids, ..self.clone() }
+    }
+
+    /// Returns the set with these probes, too.
+    pub(crate) fn with(self, more: &[ProbeId]) -> Self {
+        if more.is_empty() {
+            return self;
+        }
+        let mut ids = [&*self.ids, more].concat();
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids: ids.into(), ..self }
+    }
+
+    /// Lets forked children leave attachments to the set behind: their sites are latent there.
+    #[cfg(probe_agent)]
+    pub(crate) fn of_parent(mut self) -> Self {
+        self.policy.is_of_parent = true;
+        self
+    }
+
+    /// Calls `run` with the definitions of its loaded probes, which stay loaded meanwhile. The
+    /// control lock is held: `run` takes no other lock.
+    pub(crate) fn with_definitions<T>(
+        &self,
+        run: impl FnOnce(&mut dyn Iterator<Item = (ProbeId, &Definition)>) -> T,
+    ) -> T {
+        operate(|control, loaded| {
+            let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id, loaded)?));
+            run(&mut self.ids.iter().filter_map(definition))
+        })
+    }
+
+    /// Sets how long text is writable. The default is [`TextPolicy::Sealed`].
+    #[must_use]
+    pub fn text_policy(mut self, policy: TextPolicy) -> Self {
+        self.policy.text = policy;
+        self
+    }
+
+    /// Sets whether each site is patched through `int3`, one byte at a time, instead of by one
+    /// write of its aligned word. This is for processors that promise nothing about such a write
+    /// (see [`patch::word`](crate::patch::word)). The default is `false`.
+    ///
+    /// Cost: two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal
+    /// for each thread that runs into the `int3`.
+    ///
+    /// A trap would kill the process in a thread that blocks `SIGTRAP`, in a handler whose
+    /// `sa_mask` holds it, or under a debugger that keeps it. A batch that finds one of these
+    /// refuses its sites and names it. See [`word`](crate::patch::word#before-a-trap).
+    ///
+    /// Two kinds of writes are single writes of an aligned word even then (feature `finstrument`):
+    /// switching calls of `-finstrument-functions` hooks that lie across two words, and the first
+    /// hit that turns any such call into a site. A hook does this in any thread, whatever signals
+    /// the thread blocks, and can't wait for other threads as an `int3` requires. If such a write
+    /// can't be relied on, use `finstrument::text_policy(TextPolicy::Alias)`. It leaves first hits
+    /// to operations, which then go through `int3`, and leaves calls across two words as the
+    /// compiler made them.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.policy.strict = strict;
+        self
+    }
+
+    /// Sets when threads see a change. The default is [`Visibility::Synchronous`].
+    #[must_use]
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.policy.visibility = visibility;
+        self
+    }
+
+    /// The room that [`standing`](Self::standing) asks consumers for.
+    const ROOM: usize = 8_192;
+
+    /// Keeps the selector with each attachment to the set: probes that appear later join the
+    /// attachment if the selector names them.
+    ///
+    /// Probes appear when an object is loaded (`dlopen`), or when a function of
+    /// `-finstrument-functions` code is called for the first time (feature `finstrument`). They
+    /// join with the next operation that looks for new objects, on any thread, before that
+    /// operation does its own work: [`probes`](crate::probes), [`select`](crate::select), attaching
+    /// and detaching, counts and the reports that are made of them, each request of `probectl`,
+    /// each report of `PROBES_EVERY`. [`look_for_probes`](crate::look_for_probes) does nothing
+    /// else: call it after `dlopen`. Hits before that are not the attachment's. Operations inside
+    /// of a hit leave it to later ones.
+    ///
+    /// The consumer gets ready in [`Consumer::join`](crate::Consumer::join).
+    /// [`Attachment::late_report`](crate::Attachment::late_report) says how their sites were
+    /// switched, and [`Attachment::left_out_later`](crate::Attachment::left_out_later) which could
+    /// not join. Probes of an unloaded object keep their part: if the object is loaded again, they
+    /// are switched again.
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    ///
+    /// #[probe]
+    /// fn load() {}
+    /// load();
+    ///
+    /// let calls = select("**::load, plugin::**")?.standing().attach(Count::new())?;
+    /// // … load plugins …
+    /// probe_runtime::look_for_probes();
+    /// load();
+    /// assert_eq!(calls.total(), 2);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn standing(mut self) -> Self {
+        self.room = Self::ROOM;
+        self
+    }
+
+    /// Returns for how many further probes a consumer should have room; 0 unless the set is
+    /// [standing](Self::standing).
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Returns the rule of a standing set.
+    pub(super) fn standing_rule(&self) -> Option<Rule> {
+        self.rule.as_deref().filter(|_| self.room != 0).cloned()
+    }
+
+    /// Returns its room if it has all that a provider finds.
+    pub(super) fn counts_discovered(&self) -> Option<usize> {
+        matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
+    }
+
+    /// Returns a standing set's probes that are loaded, and the number of changes of the registry
+    /// by now. The others join when their objects come back. Returns `None` for any other set.
+    pub(super) fn present(&self) -> Option<(Self, u64)> {
+        self.standing_rule()?;
+        Some(operate(|control, loaded| {
+            let is_present = |id: &ProbeId| control.registry.definition(*id, loaded).is_some();
+            (self.only(&is_present), control.changes)
+        }))
+    }
+
+    /// Returns an empty set, which all that a provider finds joins.
+    #[cfg(probe_discovers)]
+    pub(crate) fn of_discovered(room: usize) -> Self {
+        let rule = Some(Arc::new(Rule::Discovered));
+        Self {
+            ids: Arc::default(),
+            policy: Policy::default(),
+            unmatched: Arc::default(),
+            rule,
+            as_of: 0,
+            room,
+        }
+    }
+}
+
+impl fmt::Debug for ProbeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = f.debug_struct("ProbeSet");
+        set.field("len", &self.ids.len()).field("policy", &self.policy).field("unmatched", &self.unmatched);
+        set.field("room", &self.room).finish_non_exhaustive()
+    }
+}
 
 /// The number of terms whose error has suggestions.
 const SHOWN: usize = 3;

@@ -1,93 +1,146 @@
-//! The sites of probes, on backends that patch them.
+//! The policy of an attachment or a hold.
+//!
+//! Runs of neighbouring probes.
 
-use super::members::claim;
-use super::runs::Run;
-use super::strays::Unswitched;
-use crate::engine::os::objects::{Frozen, KeptLoaded};
-use crate::engine::registry::{ProbeId, Registry};
-use crate::engine::sites::{Access, Batch, LastState, Mode, Refusal, RefusalReason, Report, Site};
+use std::iter;
+use std::ops::RangeInclusive;
 
-/// All sites, and those of them that an operation could not switch.
-pub(super) struct Sites<'a> {
-    pub(super) registry: &'a Registry,
-    pub(super) unswitched: &'a Unswitched,
-    /// The objects of all sites stay loaded.
-    pub(super) loaded: KeptLoaded<'a>,
+use super::lock::Control;
+#[cfg(probe_backend = "patched")]
+use super::site_backend::Sites;
+use crate::engine::os::objects::KeptLoaded;
+use crate::engine::registry::ProbeId;
+use crate::engine::sites::{Access, Mode, Report, TextPolicy, Visibility};
+
+/// How an attachment or a hold patches.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Policy {
+    pub(super) text: TextPolicy,
+    pub(super) visibility: Visibility,
+    pub(super) strict: bool,
+    /// Whether a forked child leaves the attachment behind in its parent.
+    pub(super) is_of_parent: bool,
 }
 
-impl Sites<'_> {
+impl Policy {
+    pub(super) fn access(self) -> Access {
+        Access::under(self.text, self.strict)
+    }
+
+    /// Returns whether text stays writable, and is written by single writes.
+    pub(super) fn is_open(self) -> bool {
+        self.text == TextPolicy::Open && !self.strict
+    }
+}
+
+/// A range of neighbouring probes. Their sites are neighbours in the registry's table.
+pub(super) type Run = RangeInclusive<usize>;
+
+/// Groups ascending ids into runs.
+pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
+    let mut runs = Vec::new();
+    ids.iter().for_each(|id| extend(&mut runs, *id));
+    runs
+}
+
+/// Adds a probe, greater than all before, to runs.
+#[inline]
+pub(super) fn extend(runs: &mut Vec<Run>, id: ProbeId) {
+    let id = id.index();
+    match runs.last_mut() {
+        Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
+        _ => runs.push(id..=id),
+    }
+}
+
+impl Control {
+    /// Returns the access to the sites of an attachment that has opened their text if its policy
+    /// says so. Discovered call sites may lie in text that it has not opened.
+    #[inline(always)]
+    pub(super) fn access_to_open(&self, policy: Policy) -> Access {
+        let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
+        if is_held { Access::Held } else { policy.access() }
+    }
+
+    /// Returns the access to new copies, which no attachment has opened.
+    pub(super) fn access_to_new(&self) -> Access {
+        let is_strict = self.attachments.policies().any(|policy| policy.strict);
+        Access::under(self.attachments.common_text_policy(), is_strict)
+    }
+
+    #[cfg(probe_backend = "patched")]
+    #[inline(always)]
+    fn sites<'a>(&'a self, loaded: KeptLoaded<'a>) -> Sites<'a> {
+        Sites { registry: &self.registry, unswitched: &self.unswitched, loaded }
+    }
+
     /// Switches all sites of these runs to `mode`. `left` is the mode in which the last operation
     /// left them, if that is known.
     #[inline(always)]
-    pub(super) fn switch(
-        self,
+    pub(super) fn switch_runs(
+        &self,
         runs: &[Run],
         mode: Mode,
         access: Access,
         left: Option<Mode>,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) {
-        let registry = self.registry;
-        let refused_before = report.unswitched().len();
-        let unswitched = self.unswitched.all();
-        let has_unswitched = !unswitched.is_empty();
-        let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
-        let mut batch = Batch::new(mode, report, self.loaded).last_state(left);
-        match runs {
-            _ if access == Access::Held => {
-                runs.iter().for_each(|run| batch.switch(registry.sites_of_run(run), Access::Held));
-            }
-            [run] if registry.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
-                batch.switch(registry.sites_of_run(run), access);
-            }
-            // Sites in ascending order let each run of pages be opened once. An inlined probe's
-            // sites are scattered, and so are those of several runs.
-            runs => {
-                let mut sites: Vec<Site> =
-                    runs.iter().flat_map(|run| registry.sites_of_run(run)).copied().collect();
-                sites.sort_unstable_by_key(|site| site.addr);
-                batch.switch(&sites, access);
+        #[cfg(probe_backend = "patched")]
+        self.sites(loaded).switch(runs, mode, access, left, report);
+        #[cfg(not(probe_backend = "patched"))]
+        {
+            let _ = (access, left);
+            self.attachments.switch(runs, mode, &self.registry, report, loaded);
+        }
+    }
+
+    /// Switches the sites of each of these probes to the mode that its members want. Returns
+    /// whether hits of all these probes are only counted now.
+    ///
+    /// `left` holds the mode in which the sites of each probe were left, if that is known. The
+    /// report notes sites that differ from it: code outside this runtime has changed them.
+    pub(super) fn switch_each(
+        &mut self,
+        ids: &[ProbeId],
+        left: &[Option<Mode>],
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) -> bool {
+        // One batch for each pair of the mode that the sites were left in and the mode they get.
+        let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
+        for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
+            let mode = self.attachments.mode_of(*id);
+            let same = batches.iter_mut().find(|(of, wanted, _)| (*of, *wanted) == (left, mode));
+            match same {
+                Some((.., runs)) => extend(runs, *id),
+                None => batches.push((left, mode, runs(&[*id]))),
             }
         }
-        if registry.has_calls() {
-            registry.switch_calls(runs, mode != Mode::Latent, access, report, self.loaded);
+        // This reads the kernel's table of mappings and their rights, which `Alias` must avoid:
+        // access may be denied.
+        #[cfg(probe_backend = "patched")]
+        if access != Access::Alias {
+            let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
+            let runs = counting.flat_map(|(.., runs)| runs).cloned();
+            self.registry.add_blocks(runs.flatten().map(ProbeId::new), loaded);
         }
-        drop(unswitched);
-        if has_unswitched || report.unswitched().len() != refused_before {
-            let all = runs.iter().flat_map(|run| registry.sites_of_run(run));
-            self.unswitched.remember(all, &report.unswitched()[refused_before..]);
+        for (left, mode, runs) in &batches {
+            self.switch_runs(runs, *mode, access, *left, report, loaded);
         }
+        batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
     }
 }
 
-/// Refuses these probes' sites.
-pub(super) fn refuse(registry: &Registry, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
-    for site in ids.iter().flat_map(|id| registry.sites(*id)) {
-        report.refuse(Refusal::new(site.addr, reason.clone()));
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Excludes sites in new objects whose definitions another runtime has taken first.
-pub(super) fn leave_taken(
-    registry: &mut Registry,
-    attached: &[ProbeId],
-    frozen: &Frozen,
-    loaded: KeptLoaded<'_>,
-) {
-    let definitions = |id: &ProbeId| {
-        let id = *id;
-        registry.definitions(id, loaded).map(move |definition| (id, definition))
-    };
-    let taken: Vec<_> =
-        attached.iter().flat_map(definitions).filter(|(_, definition)| !claim(definition)).collect();
-    if !taken.is_empty() {
-        registry.cede(frozen, &taken);
-    }
-}
-
-/// Reports the sites of other runtimes as refused.
-pub(super) fn refuse_taken(registry: &Registry, ids: &[ProbeId], report: &mut Report) {
-    for site in ids.iter().flat_map(|id| registry.owned_elsewhere(*id)) {
-        report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+    #[test]
+    fn neighbours_make_a_run() {
+        let ids: Vec<_> = [1, 2, 3, 7, 9, 10].into_iter().map(ProbeId::new).collect();
+        assert_eq!(runs(&ids), [1..=3, 7..=7, 9..=10]);
+        assert_eq!(runs(&[]), []);
     }
 }

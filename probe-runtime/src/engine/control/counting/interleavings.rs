@@ -15,7 +15,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
-use crate::engine::control::parts::Part;
+use crate::engine::control::probe_attachments::Part;
 use crate::engine::dispatch::{Action, CounterAt};
 
 /// States of a site: active for the first attachment, latent, or active for the next attachment.

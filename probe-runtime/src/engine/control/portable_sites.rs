@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::policy::Policy;
+use super::sites::Policy;
 use crate::engine::error::Error;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::{ProbeId, Registry};

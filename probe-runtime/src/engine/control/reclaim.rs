@@ -9,12 +9,19 @@
 //! Threads are between a site and a consumer for a few instructions, so counts are at rest after
 //! the wait. A later operation frees whatever other hits may still be reading
 //! ([`Reclaimer`](crate::engine::dispatch::Reclaimer)).
+//!
+//! Data that operations unpublished, kept until no hit can be using it.
 
-use super::counters::count;
-use super::garbage::{Detached, Garbage};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::counting::count;
 use super::lock::lock;
-use crate::engine::dispatch::{BarrierProof, CounterAt, Quiescent, WaitFor, synchronize};
+use crate::engine::dispatch::{
+    BarrierProof, CounterAt, Quiescent, Subscription, Unpublished, WaitFor, synchronize,
+};
 use crate::engine::os::cancel::Uncancellable;
+use crate::engine::registry::provider;
 use crate::engine::sites::Visibility;
 
 /// Ends an operation after the lock is released. If its visibility asks for it, makes every thread
@@ -80,4 +87,21 @@ fn free(garbage: Vec<Garbage>) {
         let mut locked = lock();
         ranges.into_iter().for_each(|(range, used)| locked.attachments.counters.give_back(range, used));
     }
+}
+
+/// Data that threads inside a hit may still be using. Dropping it frees it.
+pub(super) enum Garbage {
+    Hooks(Unpublished),
+    Detached(Box<Detached>),
+    Provider(provider::RetiredMemory),
+}
+
+/// The remains of an attachment. They include its consumer if no thread has waited for that.
+pub(super) struct Detached {
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) counters: Range<usize>,
+    /// The number of counters, from the first, that may have counted hits.
+    pub(super) used: usize,
+    /// The counters of probes that have joined later.
+    pub(super) late: Vec<Range<usize>>,
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lock::lock;
-use super::partial::Switch;
+use super::switch::Switch;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::{self, Generation};
 use crate::engine::registry::ProbeId;

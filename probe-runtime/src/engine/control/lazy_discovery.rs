@@ -4,17 +4,26 @@
 //! the provider gives the function a counter, which a hook beside its definition increments. The
 //! operation that lists the function lets it join, and adds that counter to the attachment's own.
 //! Then the control's hook replaces that one. All such attachments share these counters.
+//!
+//! Operations of the control for the provider of call sites.
+//!
+//! Threads that look for probes by themselves, for hooks that wait for such a look.
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::garbage::Garbage;
-use super::standing::{Rule, Standing};
-use super::state::Control;
+use super::join::{Rule, Standing};
+use super::lock::Control;
+#[cfg(probe_discovers)]
+use super::lock::operate;
+use super::reclaim::Garbage;
 use crate::engine::dispatch::{Epoch, Event, Listener, Subscription};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::ProbeId;
+#[cfg(probe_discovers)]
+use crate::engine::registry::ProbeInfo;
 use crate::engine::registry::provider::{self, CallSite};
 use crate::engine::sites::Report;
 
@@ -167,5 +176,52 @@ impl Control {
 
     fn standing_mut(&mut self, number: usize) -> Option<&mut Standing> {
         self.attachments.attached_mut(number)?.standing.as_deref_mut()
+    }
+}
+
+/// Returns the probe of a call site, as it is now.
+#[cfg(probe_discovers)]
+pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
+    operate(|control, loaded| control.info(call.probe()?, loaded))
+}
+
+/// Returns all discovered call sites of loaded objects, with their probes.
+#[cfg(probe_discovers)]
+pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
+    operate(|control, loaded| {
+        let all = control.registry.discovered().iter();
+        all.filter_map(|(id, call)| Some((*call, control.info(*id, loaded)?))).collect()
+    })
+}
+
+/// The number of threads that look for probes by themselves, for hooks.
+static LOOKERS: AtomicUsize = AtomicUsize::new(0);
+
+/// While it lives, its thread [looks](super::look_for_probes) every
+/// [`BETWEEN_LOOKS`](super::BETWEEN_LOOKS).
+pub(crate) struct Looking(());
+
+impl Looking {
+    pub(crate) fn begin() -> Self {
+        LOOKERS.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+
+    /// Returns whether a thread does.
+    #[cfg(probe_discovers)]
+    pub(crate) fn is_any() -> bool {
+        LOOKERS.load(Ordering::SeqCst) != 0
+    }
+
+    /// Forgets the parent's threads, in a forked child.
+    pub(super) fn forget() {
+        LOOKERS.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        let one_less = |lookers: usize| lookers.checked_sub(1);
+        let _ = LOOKERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Wants;
-use super::attached::Attached;
+use super::attachments::Attached;
 #[cfg(feature = "trace")]
-use super::counters::count;
-use super::lock::{Locked, lock, with_objects};
-use super::refuse;
-use super::retired::tidy;
-use super::state::Control;
+use super::counting::count;
+use super::lock::{Control, Locked, lock, with_objects};
+use super::reclaim::tidy;
+use super::site_backend::refuse;
 #[cfg(feature = "trace")]
 use crate::engine::dispatch::CounterAt;
 use crate::engine::dispatch::Subscription;

@@ -9,11 +9,10 @@
 //! copy of another thread's turn, which it ends.
 
 use std::cell::Cell;
-use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{ptr, thread};
 
 use crate::engine::dispatch::is_in_hit;
 use crate::engine::os::cancel::Uncancellable;
