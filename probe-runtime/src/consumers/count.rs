@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::control::{Attachment, Consumer, Wants};
+use crate::engine::control::{Attachment, Consumer, DeliveryMode};
 use crate::engine::dispatch::Event;
 use crate::engine::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
@@ -47,8 +47,8 @@ impl Count {
 }
 
 impl Consumer for Count {
-    fn wants(&self) -> Wants {
-        Wants::Counts
+    fn delivery_mode(&self) -> DeliveryMode {
+        DeliveryMode::Counted
     }
 
     fn joins_at_once(&self) -> bool {

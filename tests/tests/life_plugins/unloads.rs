@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use probe_runtime::metrics::Exporter;
 use probe_runtime::{
-    Aggregate, Attachment, Budget, CallTree, Consumer, Count, Error, Event, FunctionLatency, Latency, Perf,
-    PerfEvent, ProbeId, ProbeSet, Profiler, Slow, Start, Switch, Trace, Tracing, Trigger, Wants, attach_spec,
-    look_for_probes, probes, select, standing,
+    Aggregate, Attachment, Budget, CallTree, Consumer, Count, DeliveryMode, Error, Event, FunctionLatency,
+    Latency, Perf, PerfEvent, ProbeId, ProbeSet, Profiler, Slow, Start, Switch, Trace, Tracing, Trigger,
+    attach_spec, look_for_probes, probes, select, standing,
 };
 use probe_tests::c_library;
 use probe_tests::folder::Folder;
@@ -68,8 +68,8 @@ impl<C: Consumer> Unloading<C> {
 }
 
 impl<C: Consumer> Consumer for Unloading<C> {
-    fn wants(&self) -> Wants {
-        self.consumer.wants()
+    fn delivery_mode(&self) -> DeliveryMode {
+        self.consumer.delivery_mode()
     }
 
     fn needs_thread(&self) -> bool {

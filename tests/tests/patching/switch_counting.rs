@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use probe_runtime::{
-    Attachment, Consumer, Count, Event, ProbeId, Switch, TextPolicy, Visibility, Wants, point, select,
+    Attachment, Consumer, Count, DeliveryMode, Event, ProbeId, Switch, TextPolicy, Visibility, point, select,
 };
 
 #[inline(never)]
@@ -42,8 +42,8 @@ fn counted(switch: &Switch, probe: ProbeId) -> u64 {
     switch.counted(&[probe])[0]
 }
 
-/// Counts the hits that are delivered to it. Wants `Switchable`, unless `only_hits`; hits a probe
-/// itself if `has_inner`.
+/// Counts the hits that are delivered to it. Its mode is `Switchable`, unless `only_hits`. It hits
+/// a probe itself if `has_inner`.
 #[derive(Default)]
 struct Delivered {
     hits: AtomicU64,
@@ -53,8 +53,8 @@ struct Delivered {
 }
 
 impl Consumer for Delivered {
-    fn wants(&self) -> Wants {
-        if self.only_hits { Wants::Hits } else { Wants::Switchable }
+    fn delivery_mode(&self) -> DeliveryMode {
+        if self.only_hits { DeliveryMode::Delivered } else { DeliveryMode::Switchable }
     }
 
     fn needs_order(&self) -> bool {

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use super::{CallFilter, Expressions, Plan};
 use crate::engine::by_probe::{Numbers, numbers};
 use crate::engine::calls::add_single_writer;
-use crate::engine::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
+use crate::engine::control::{Attachment, Consumer, DeliveryMode, ProbeSet, Screen, Start, Switch};
 use crate::engine::dispatch::{Event, current_thread};
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
@@ -229,10 +229,10 @@ impl<C: Consumer, F: Filter> Consumer for Filtered<C, F> {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        match self.inner.wants() {
-            Wants::Hits => (),
-            Wants::Counts => _ = self.counted.set(PassedHits::new(probes)?),
-            Wants::Switchable => return Err(Error::Consumer(F::NOT_SWITCHABLE.into())),
+        match self.inner.delivery_mode() {
+            DeliveryMode::Delivered => (),
+            DeliveryMode::Counted => _ = self.counted.set(PassedHits::new(probes)?),
+            DeliveryMode::Switchable => return Err(Error::Consumer(F::NOT_SWITCHABLE.into())),
         }
         self.filter.prepare(probes, &*self.inner)?;
         self.inner.prepare(probes)

@@ -23,7 +23,7 @@ pub use report::{EventCounts, FunctionEvents};
 
 use super::profiler::{Budget, Profiler};
 use crate::engine::calls::{CallEnd, Calls, LazyCalls, Meter};
-use crate::engine::control::{Consumer, ProbeSet, Start, Switch, Wants};
+use crate::engine::control::{Consumer, DeliveryMode, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::perf::process;
@@ -264,8 +264,8 @@ impl Consumer for Perf {
         true
     }
 
-    fn wants(&self) -> Wants {
-        self.profiler().map_or(Wants::Hits, Profiler::wants)
+    fn delivery_mode(&self) -> DeliveryMode {
+        self.profiler().map_or(DeliveryMode::Delivered, Profiler::delivery_mode)
     }
 
     fn needs_thread(&self) -> bool {

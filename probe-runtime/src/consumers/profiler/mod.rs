@@ -41,7 +41,7 @@ use time::{TimeSource, Used};
 #[cfg(feature = "perf")]
 use crate::engine::calls::Function;
 use crate::engine::clock::Clock;
-use crate::engine::control::{Consumer, ProbeSet, Start, Switch, Wants};
+use crate::engine::control::{Consumer, DeliveryMode, ProbeSet, Start, Switch};
 use crate::engine::dispatch::{Event, Quick, QuickListener, quick};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
@@ -259,8 +259,8 @@ impl Consumer for Profiler {
         true
     }
 
-    fn wants(&self) -> Wants {
-        Wants::Switchable
+    fn delivery_mode(&self) -> DeliveryMode {
+        DeliveryMode::Switchable
     }
 
     fn needs_thread(&self) -> bool {

@@ -18,7 +18,7 @@ use super::reclaim::settle;
 use super::select::{ProbeSet, unmatched};
 use super::sites::Policy;
 use super::switch::Switch;
-use super::{Consumer, Start, Wants};
+use super::{Consumer, DeliveryMode, Start};
 use crate::engine::dispatch::{Event, Subscription, Transition, WaitFor};
 use crate::engine::error::Error;
 use crate::engine::os;
@@ -216,11 +216,11 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.foreign()
     }
 
-    /// Returns the count of each probe, by path, if the consumer [wants](Consumer::wants) counts,
-    /// always or [at times](crate::Wants::Switchable). Counts are exact for hits that ended before
-    /// the call, on any number of threads, including threads that have exited. They include probes
-    /// that were unloaded since, which have no sites. For a [`Count`](crate::Count) that was
-    /// [reset](Self::reset), they start at the last reset.
+    /// Returns the count of each probe, by path, if hits are counted for the consumer, always or
+    /// at times: see [`delivery_mode`](Consumer::delivery_mode). Counts are exact for hits that
+    /// ended before the call, on any number of threads, including threads that have exited. They
+    /// include probes that were unloaded since, which have no sites. For a
+    /// [`Count`](crate::Count) that was [reset](Self::reset), they start at the last reset.
     pub fn counts(&self) -> Counts {
         self.untyped.counts()
     }
@@ -393,7 +393,7 @@ impl Untyped {
         subscription: Arc<Subscription>,
     ) -> Result<Self, Error> {
         // Called before the lock is taken: it runs the consumer's own code.
-        let wants = consumer.wants();
+        let delivery = consumer.delivery_mode();
         super::init::require()?;
         if set.policy.is_of_parent {
             subscription.stay_in_parent();
@@ -412,13 +412,13 @@ impl Untyped {
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
-        let counts_first_hits = set.counts_discovered().filter(|_| wants == Wants::Counts);
+        let counts_first_hits = set.counts_discovered().filter(|_| delivery == DeliveryMode::Counted);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
             // The consumer may not have seen probes that came or went meanwhile: they join.
             let is_seen = seen.is_none_or(|seen| seen == control.changes);
             let of_main = (!is_seen).then(|| set.only(&|id| control.registry.is_in_main(*id)));
             let ids = &of_main.as_ref().unwrap_or(set).ids;
-            let (number, report) = control.attach(ids, policy, &subscription, wants, &starts, loaded)?;
+            let (number, report) = control.attach(ids, policy, &subscription, delivery, &starts, loaded)?;
             control.stand(number, set, consumer, is_at_once);
             if let Some(capacity) = counts_first_hits {
                 let counts = control.count_first_hits(number, capacity);

@@ -22,7 +22,7 @@ use super::probe_attachments::{Members, Part, Parts, claim};
 use super::reclaim::{Detached, Garbage};
 use super::site_backend::{HeldText, close_text, is_still_open, open_text, refuse, refuse_taken};
 use super::sites::{Policy, Run, runs};
-use super::{Start, Wants};
+use super::{DeliveryMode, Start};
 use crate::engine::dispatch::{
     Action, CounterAt, Epoch, HookBuilder, HookCapacity, Reclaimer, Subscription, Unpublished,
 };
@@ -289,8 +289,8 @@ pub(super) fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> b
 pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
     pub(super) runs: Vec<Run>,
-    pub(super) wants: Wants,
-    /// Its own counters, as many as [`Wants::counters`] says.
+    pub(super) delivery: DeliveryMode,
+    /// Its own counters, as many as [`DeliveryMode::counters`] says.
     pub(super) counters: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
     /// The time from which hits may have found it.
@@ -315,7 +315,7 @@ pub(super) struct Attached {
 impl Attached {
     pub(super) fn new(
         ids: Arc<[ProbeId]>,
-        wants: Wants,
+        delivery: DeliveryMode,
         counters: Range<usize>,
         subscription: &Arc<Subscription>,
         policy: Policy,
@@ -324,13 +324,13 @@ impl Attached {
         Self {
             runs: runs(&ids),
             ids,
-            wants,
+            delivery,
             counters,
             subscription: Arc::clone(subscription),
             since: Epoch::UNKNOWN,
             policy,
             is_paused: Cell::new(false),
-            mode: (wants == Wants::Hits).then_some(Mode::Active),
+            mode: (delivery == DeliveryMode::Delivered).then_some(Mode::Active),
             sole: 0,
             off: 0,
             frozen: Cell::new(0),
@@ -355,7 +355,7 @@ impl Attached {
     /// Returns the number of its counters, from the first, that may have counted while no other
     /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
-        self.wants.counters(0)
+        self.delivery.counters(0)
     }
 }
 
@@ -368,15 +368,16 @@ impl Control {
         ids: &[ProbeId],
         policy: Policy,
         subscription: &Arc<Subscription>,
-        wants: Wants,
+        delivery: DeliveryMode,
         starts: &[(ProbeId, Start)],
         loaded: KeptLoaded<'_>,
     ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report, loaded);
-        let wanted = wants.counters(ids.len());
+        let wanted = delivery.counters(ids.len());
         let pool = &mut self.attachments.counters;
-        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
+        let has_room =
+            delivery == DeliveryMode::Delivered || ids.last().is_none_or(|last| pool.reserve(*last));
         let counters = has_room.then(|| pool.take(wanted)).flatten();
         let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
         let text = match open_text(&self.registry, &ids, policy, loaded) {
@@ -386,16 +387,16 @@ impl Control {
                 return Err(error);
             }
         };
-        let (suppressed, of_probes) = (counters.start, counters.start + wants.counters(0)..);
-        let actions = of_probes.map(|counter| match wants {
-            Wants::Counts => Action::Count(CounterAt::new(counter)),
-            Wants::Hits => Action::Call { suppressed: CounterAt::new(suppressed), counted: None },
-            Wants::Switchable => Action::Call {
+        let (suppressed, of_probes) = (counters.start, counters.start + delivery.counters(0)..);
+        let actions = of_probes.map(|counter| match delivery {
+            DeliveryMode::Counted => Action::Count(CounterAt::new(counter)),
+            DeliveryMode::Delivered => Action::Call { suppressed: CounterAt::new(suppressed), counted: None },
+            DeliveryMode::Switchable => Action::Call {
                 suppressed: CounterAt::new(suppressed),
                 counted: Some(CounterAt::new(counter)),
             },
         });
-        let attached = Attached::new(ids, wants, counters, subscription, policy, text);
+        let attached = Attached::new(ids, delivery, counters, subscription, policy, text);
         let attachment = self.enlist(attached, actions, starts, &mut report, loaded);
         Ok((attachment, report))
     }
@@ -423,7 +424,7 @@ impl Control {
         let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report, loaded);
         // While it decides alone, its hooks don't change, so the mode stays valid.
         let attached = self.attachments.attached_mut(attachment);
-        if let Some(attached) = attached.filter(|attached| attached.wants == Wants::Counts) {
+        if let Some(attached) = attached.filter(|attached| attached.delivery == DeliveryMode::Counted) {
             attached.mode = is_counted.then_some(Mode::Counting);
         }
         attachment

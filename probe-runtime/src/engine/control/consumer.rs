@@ -1,6 +1,4 @@
 //! Consumers, which are attached to probes.
-//!
-//! A consumer's demand on its attachment: hits, counts, or both by turns.
 
 use std::sync::Arc;
 
@@ -44,10 +42,10 @@ use crate::engine::registry::ProbeId;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub trait Consumer: Send + Sync + 'static {
-    /// Returns whether the consumer is called with each hit, or only wants hits to be counted.
-    /// Called once, when it is attached.
-    fn wants(&self) -> Wants {
-        Wants::Hits
+    /// Returns whether hits are delivered to the consumer, counted for it, or both by turns. Called
+    /// once, when it is attached.
+    fn delivery_mode(&self) -> DeliveryMode {
+        DeliveryMode::Delivered
     }
 
     /// Returns whether the consumer is useless without a thread of its own, such as one that
@@ -211,8 +209,8 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
 /// The methods of a pointer to a consumer, which forward to the consumer.
 macro_rules! pointed_at {
     () => {
-        fn wants(&self) -> Wants {
-            (**self).wants()
+        fn delivery_mode(&self) -> DeliveryMode {
+            (**self).delivery_mode()
         }
 
         fn needs_thread(&self) -> bool {
@@ -314,22 +312,22 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
     pointed_at!();
 }
 
-/// How a consumer takes part in the hits of its probes.
+/// Whether the hits of a consumer's probes are delivered to it, or counted for it.
 ///
 /// ```
-/// use probe_runtime::{Consumer, Count, Wants};
+/// use probe_runtime::{Consumer, Count, DeliveryMode};
 ///
 /// // The runtime counts for it: hits don't call it.
-/// assert_eq!(Count::new().wants(), Wants::Counts);
+/// assert_eq!(Count::new().delivery_mode(), DeliveryMode::Counted);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Wants {
-    /// The consumer is called with each hit.
-    Hits,
+pub enum DeliveryMode {
+    /// Each hit calls [`Consumer::hit`].
+    Delivered,
     /// The runtime counts the hits of each probe, per thread and without a call; see
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
-    Counts,
+    Counted,
     /// The consumer is called, or hits are counted instead: for each probe, the last
     /// [`Switch::count`](crate::Switch::count) or [`Switch::deliver`](crate::Switch::deliver)
     /// decides. Hits are delivered at first, unless [`start`](crate::Consumer::start) says
@@ -337,13 +335,13 @@ pub enum Wants {
     Switchable,
 }
 
-impl Wants {
+impl DeliveryMode {
     /// Returns the number of counters that an attachment to `probes` probes needs.
     pub(crate) fn counters(self, probes: usize) -> usize {
         match self {
-            Self::Counts => probes,
+            Self::Counted => probes,
             // One counts suppressed hits.
-            Self::Hits => 1,
+            Self::Delivered => 1,
             Self::Switchable => 1 + probes,
         }
     }
@@ -380,10 +378,11 @@ impl Wants {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Start {
-    /// Hits are delivered, or counted if the consumer wants [counts](Wants::Counts) only.
+    /// Hits are delivered, or counted if the consumer's mode is
+    /// [`Counted`](DeliveryMode::Counted).
     On,
     /// Hits are counted, as after [`Switch::count`](crate::Switch::count), if the consumer is
-    /// [switchable](Wants::Switchable). For other consumers the same as [`On`](Self::On).
+    /// [switchable](DeliveryMode::Switchable). For other consumers the same as [`On`](Self::On).
     Counted,
     /// Its sites stay latent unless other attachments listen, as after
     /// [`Switch::off`](crate::Switch::off).

@@ -55,7 +55,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::Wants;
+use super::DeliveryMode;
 use super::attachments::{Attachments, is_paused};
 use super::lock::{Held, lock};
 use super::probe_attachments::{Part, Turning};
@@ -103,7 +103,8 @@ impl Attachments {
 
     /// Returns the count of each of an attachment's probes.
     pub(super) fn counted(&self, attachment: usize) -> Vec<(ProbeId, u64)> {
-        let Some(attached) = self.attached(attachment).filter(|attached| attached.wants != Wants::Hits)
+        let Some(attached) =
+            self.attached(attachment).filter(|attached| attached.delivery != DeliveryMode::Delivered)
         else {
             return Vec::new();
         };
@@ -133,7 +134,8 @@ impl Attachments {
 
     /// Returns the number of an attachment's suppressed hits.
     pub(super) fn suppressed(&self, attachment: usize) -> u64 {
-        let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Counts);
+        let attached =
+            self.attached(attachment).filter(|attached| attached.delivery != DeliveryMode::Counted);
         attached.map_or(0, |attached| count(CounterAt::new(attached.counters.start)))
     }
 }

@@ -29,7 +29,7 @@ use super::lock::{Control, operate};
 use super::probe_attachments::{Part, claim};
 use super::reclaim::settle;
 use super::sites::runs;
-use super::{Consumer, ProbeSet, Start, Wants, join_lock};
+use super::{Consumer, DeliveryMode, ProbeSet, Start, join_lock};
 use crate::engine::dispatch::{Action, CounterAt, Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
@@ -250,10 +250,11 @@ impl Control {
             return None;
         }
         let attached = self.attachments.attached(number)?;
-        let (wants, first) = (attached.wants, attached.counters.start);
-        let wanted = if wants == Wants::Hits { 0 } else { ids.len() };
+        let (delivery, first) = (attached.delivery, attached.counters.start);
+        let wanted = if delivery == DeliveryMode::Delivered { 0 } else { ids.len() };
         let pool = &mut self.attachments.counters;
-        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
+        let has_room =
+            delivery == DeliveryMode::Delivered || ids.last().is_none_or(|last| pool.reserve(*last));
         let Some(own) = has_room.then(|| pool.take(wanted)).flatten() else {
             let standing = self.attachments.attached_mut(number)?.standing.as_mut()?;
             standing.leave_out(&ids, &Error::OutOfCounters { wanted });
@@ -264,10 +265,12 @@ impl Control {
         for (at, id) in ids.iter().enumerate() {
             // Counts have no counter of suppressed hits, and hits none of their own.
             let (suppressed, counter) = (|| CounterAt::new(first), || CounterAt::new(own.start + at));
-            let action = match wants {
-                Wants::Counts => Action::Count(counter()),
-                Wants::Hits => Action::Call { suppressed: suppressed(), counted: None },
-                Wants::Switchable => Action::Call { suppressed: suppressed(), counted: Some(counter()) },
+            let action = match delivery {
+                DeliveryMode::Counted => Action::Count(counter()),
+                DeliveryMode::Delivered => Action::Call { suppressed: suppressed(), counted: None },
+                DeliveryMode::Switchable => {
+                    Action::Call { suppressed: suppressed(), counted: Some(counter()) }
+                }
             };
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
             self.attachments.add(*id, Part::starting(number, action, start));
@@ -290,7 +293,7 @@ impl Control {
         self.remember(&ids, loaded);
         let is_counted = self.switch_each(&ids, &left, self.access_to_new(), &mut report, loaded);
         let attached = self.attachments.attached_mut(number)?;
-        if wants == Wants::Counts {
+        if delivery == DeliveryMode::Counted {
             attached.mode = attached.mode.filter(|_| is_counted);
         }
         self.attachments.keep_late(number, report);

@@ -50,7 +50,7 @@ use patched_sites as site_backend;
 use portable_sites as site_backend;
 
 pub use attachment::Attachment;
-pub use consumer::{Consumer, Start, Wants};
+pub use consumer::{Consumer, DeliveryMode, Start};
 pub use pause::Hold;
 pub use replacement::{Replacement, install};
 pub use select::{

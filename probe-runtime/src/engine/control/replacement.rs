@@ -9,7 +9,7 @@ use super::lock::{Control, operate};
 use super::reclaim::settle;
 use super::site_backend::HeldText;
 use super::sites::Policy;
-use super::{Wants, init};
+use super::{DeliveryMode, init};
 use crate::engine::dispatch::{Action, Subscription, WaitFor, Wrapper};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
@@ -151,7 +151,8 @@ impl Control {
             return (None, report);
         }
         let policy = Policy { text: self.attachments.common_text_policy(), ..Policy::default() };
-        let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
+        let attached =
+            Attached::new(ids, DeliveryMode::Counted, 0..0, subscription, policy, HeldText::default());
         let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
         (Some(number), report)
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::Wants;
+use super::DeliveryMode;
 use super::attachments::Attached;
 #[cfg(feature = "trace")]
 use super::counting::count;
@@ -87,7 +87,7 @@ impl Switch {
 
     /// Lets the runtime count hits of these probes from now on, instead of delivering them. A
     /// counted hit costs a tenth of a delivered one, or less. Changes nothing unless the consumer
-    /// is [switchable](crate::Wants::Switchable).
+    /// is [switchable](DeliveryMode::Switchable).
     ///
     /// Sites whose hits are then only counted are redirected to code that counts; they stay active
     /// meanwhile. The call waits for no hit: hits under way on other threads may still be delivered
@@ -121,14 +121,14 @@ impl Switch {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use probe_runtime::{Consumer, Event, Wants, point, select};
+    /// use probe_runtime::{Consumer, Event, DeliveryMode, point, select};
     ///
     /// #[derive(Default)]
     /// struct Some(AtomicU64);
     ///
     /// impl Consumer for Some {
-    ///     fn wants(&self) -> Wants {
-    ///         Wants::Switchable
+    ///     fn delivery_mode(&self) -> DeliveryMode {
+    ///         DeliveryMode::Switchable
     ///     }
     ///
     ///     fn hit(&self, _event: &Event<'_>) {
@@ -194,7 +194,7 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Switchable) {
+        if self.find(&locked).is_none_or(|attached| attached.delivery != DeliveryMode::Switchable) {
             return;
         }
         self.operate(&mut locked, &mut |control, access, loaded| {

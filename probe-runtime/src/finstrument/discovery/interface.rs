@@ -142,8 +142,8 @@ pub fn text_policy(policy: TextPolicy) {
 /// operation. There is room for `capacity` call sites; further ones stay latent, and are
 /// [counted](crate::Attachment::left_out_later).
 ///
-/// A consumer that only wants counts ([`Wants::Counts`](crate::Wants::Counts), as [`Count`] does)
-/// gets each new function from its first hit on, that hit included. For this there are `capacity`
+/// A consumer whose hits are only counted ([`DeliveryMode::Counted`](crate::DeliveryMode::Counted),
+/// as [`Count`]'s) gets each new function from its first hit on. For this there are `capacity`
 /// further counters, which several such attachments share. Each call site takes one when it is
 /// discovered, and another one when its object is loaded again. Threads that discover the same call
 /// site at the same time take one each, for a moment. Call sites that find no counter are counted

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use probe_runtime::{Consumer, Count, Event, Visibility, Wants, point, select};
+use probe_runtime::{Consumer, Count, DeliveryMode, Event, Visibility, point, select};
 
 #[inline(never)]
 fn crowded(x: u64) -> u64 {
@@ -134,8 +134,8 @@ fn each_has_its_own_while_threads_run() {
 struct SwitchableCount(Arc<AtomicU64>);
 
 impl Consumer for SwitchableCount {
-    fn wants(&self) -> Wants {
-        Wants::Switchable
+    fn delivery_mode(&self) -> DeliveryMode {
+        DeliveryMode::Switchable
     }
 
     fn hit(&self, _event: &Event<'_>) {

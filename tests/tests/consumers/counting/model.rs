@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use probe_runtime::{
-    Attachment, Consumer, Count, Event, Hold, ProbeId, Switch, TextPolicy, Visibility, Wants, point, select,
+    Attachment, Consumer, Count, DeliveryMode, Event, Hold, ProbeId, Switch, TextPolicy, Visibility, point,
+    select,
 };
 use probe_tests::random::Random;
 
@@ -32,12 +33,12 @@ const WALKED: [fn(u64) -> u64; 3] = [walked_0, walked_1, walked_2];
 #[derive(Clone)]
 struct Told {
     hits: Arc<[AtomicU64; 3]>,
-    wants: Wants,
+    mode: DeliveryMode,
 }
 
 impl Told {
-    fn new(wants: Wants) -> Self {
-        Self { hits: Arc::default(), wants }
+    fn new(mode: DeliveryMode) -> Self {
+        Self { hits: Arc::default(), mode }
     }
 
     fn all(&self) -> [u64; 3] {
@@ -46,8 +47,8 @@ impl Told {
 }
 
 impl Consumer for Told {
-    fn wants(&self) -> Wants {
-        self.wants
+    fn delivery_mode(&self) -> DeliveryMode {
+        self.mode
     }
 
     fn hit(&self, event: &Event<'_>) {
@@ -82,7 +83,7 @@ struct Expected {
 /// An attachment and its expected state.
 struct Modelled {
     attached: Attached,
-    wants: Wants,
+    mode: DeliveryMode,
     has: [bool; 3],
     is_off: [bool; 3],
     is_counting: [bool; 3],
@@ -97,9 +98,9 @@ impl Modelled {
         if self.is_paused || self.is_off[probe] || !self.has[probe] {
             return;
         }
-        let is_counted = match self.wants {
-            Wants::Counts => true,
-            Wants::Switchable => self.is_counting[probe],
+        let is_counted = match self.mode {
+            DeliveryMode::Counted => true,
+            DeliveryMode::Switchable => self.is_counting[probe],
             _ => false,
         };
         let expected = &mut self.expected[probe];
@@ -151,14 +152,16 @@ impl World {
             .collect();
         let text = [TextPolicy::Sealed, TextPolicy::Open][self.below(2)];
         let set = select(&names.join(", ")).unwrap().text_policy(text);
-        let wants = [Wants::Counts, Wants::Counts, Wants::Switchable, Wants::Hits][self.below(4)];
-        let attached = match wants {
-            Wants::Counts => Attached::Count(set.attach(Count::new()).unwrap()),
-            _ => Attached::Told(set.attach(Told::new(wants)).unwrap()),
+        let mode =
+            [DeliveryMode::Counted, DeliveryMode::Counted, DeliveryMode::Switchable, DeliveryMode::Delivered]
+                [self.below(4)];
+        let attached = match mode {
+            DeliveryMode::Counted => Attached::Count(set.attach(Count::new()).unwrap()),
+            _ => Attached::Told(set.attach(Told::new(mode)).unwrap()),
         };
         let (is_off, is_counting, expected) = ([false; 3], [false; 3], [Expected::default(); 3]);
         let is_paused = false;
-        let one = Modelled { attached, wants, has, is_off, is_counting, is_paused, expected, told: 0 };
+        let one = Modelled { attached, mode, has, is_off, is_counting, is_paused, expected, told: 0 };
         self.attached.push(one);
     }
 

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use probe_runtime::{Consumer, Event, Wants, probe};
+use probe_runtime::{Consumer, DeliveryMode, Event, probe};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::scenario;
 
@@ -46,8 +46,8 @@ impl Consumer for Told {
 struct Either(std::sync::atomic::AtomicU64);
 
 impl Consumer for Either {
-    fn wants(&self) -> Wants {
-        Wants::Switchable
+    fn delivery_mode(&self) -> DeliveryMode {
+        DeliveryMode::Switchable
     }
 
     fn hit(&self, _event: &Event<'_>) {
