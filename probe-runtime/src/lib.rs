@@ -125,8 +125,8 @@ pub use {
     consumers::{Aggregate, Count, Group, Groups},
     engine::clock::{Clock, Scale},
     engine::control::{
-        Attachment, Consumer, DeliveryMode, Hold, ProbeSet, Replacement, Start, Switch, look_for_probes,
-        probes, select, standing, unreadable_objects, unreadable_records,
+        Attachment, Consumer, DeliveryMode, Hold, ProbeSet, Replacement, Start, Switch, discover_probes,
+        probes, select, select_persistent, unreadable_objects, unreadable_records,
     },
     engine::dispatch::{Event, Fields, lost_hits},
     engine::error::Error,

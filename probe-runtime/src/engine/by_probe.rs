@@ -1,8 +1,8 @@
 //! Consumers' tables by probe, to which probes are added while hits read them.
 //!
 //! Life cycle: made when the consumer is prepared, with numbers for probes that may join a
-//! [standing](crate::ProbeSet::standing) attachment later ▸ each join adds a piece ▸ all is dropped
-//! with the consumer. Nothing is moved or replaced in place, so hits read without a lock.
+//! [persistent](crate::ProbeSet::persistent) attachment later ▸ each join adds a piece ▸ all is
+//! dropped with the consumer. Nothing is moved or replaced in place, so hits read without a lock.
 //!
 //! Cost: a hit loads from a table, by its probe's number, whenever the probe has joined. Numbers
 //! without a probe take addresses, and no memory.
@@ -25,11 +25,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::engine::control::{ProbeSet, probe_numbers};
 use crate::engine::registry::ProbeId;
 
-/// Numbers of later probes that the tables of a standing attachment have. They are the program's
+/// Numbers of later probes that the tables of a persistent attachment have. They are the program's
 /// probes of any name, so these are more than those that may join.
 const LATER: usize = if cfg!(miri) { 1 << 8 } else { 1 << 18 };
 
-/// Returns the length of a table of these probes, and of later ones if the set is standing.
+/// Returns the length of a table of these probes, and of later ones if the set is persistent.
 pub(crate) fn numbers(probes: &ProbeSet) -> usize {
     if probes.room() == 0 {
         probes.ids().last().map_or(0, |last| last.index() + 1)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Consumer, Count, Event, Kind, ProbeSet, finstrument, probes, select, standing};
+use probe_runtime::{Consumer, Count, Event, Kind, ProbeSet, finstrument, probes, select, select_persistent};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 
@@ -128,7 +128,7 @@ fn a_report_says_since_when_it_has_the_hits_of_what_was_found_by_a_hit() {
     let object = source.with_extension("so");
     probe_tests::instrumented::build("gcc", &source, &object, &["-shared"]);
     let library = Library::open(&object);
-    let counts = standing("unknown").unwrap().attach(Count::new()).unwrap();
+    let counts = select_persistent("unknown").unwrap().attach(Count::new()).unwrap();
     let function = library.function("unknown");
     assert_eq!(function(1), 1);
     let said = counts.to_string();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 
 use probe_runtime::finstrument::{self, Reason};
-use probe_runtime::{Count, Kind, TextPolicy, init_from_env, look_for_probes, probes, select};
+use probe_runtime::{Count, Kind, TextPolicy, discover_probes, init_from_env, probes, select};
 use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
@@ -126,7 +126,7 @@ fn idle() {
         let before = writes();
         // Each operation tries to patch them, and puts it off once more.
         for _ in 0..100 {
-            look_for_probes();
+            discover_probes();
             call_all(&functions);
         }
         assert!(finstrument::stats().patched < 2 * FUNCTIONS);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use probe_runtime::{
     Aggregate, Attachment, CallTree, Count, FunctionLatency, Group, Kind, Latency, ProbeInfo, ProbeState,
-    TextPolicy, finstrument, look_for_probes, probes, select, standing,
+    TextPolicy, discover_probes, finstrument, probes, select, select_persistent,
 };
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
@@ -294,10 +294,10 @@ fn any() {
     call(early);
     let latency = finstrument::attach(Latency::new(), 4 * EACH).unwrap();
     let tree = finstrument::attach(CallTree::new(), 4 * EACH).unwrap();
-    let one = standing("any399").unwrap().attach(Count::new()).unwrap();
+    let one = select_persistent("any399").unwrap().attach(Count::new()).unwrap();
     assert_eq!((latency.probes().len(), one.probes().len()), (EACH, 0));
     call(&names);
-    look_for_probes();
+    discover_probes();
     assert_eq!((latency.probes().len(), one.probes().len(), one.total()), (2 * EACH, 2, 0));
     call(&names);
     call(late);
@@ -336,7 +336,7 @@ fn memory() {
         let before = resident();
         for name in some {
             library.function(name)(1);
-            look_for_probes();
+            discover_probes();
         }
         grown.push(resident().saturating_sub(before));
     }
@@ -349,7 +349,7 @@ fn memory() {
 }
 
 extern "C" fn look() -> u64 {
-    look_for_probes();
+    discover_probes();
     1
 }
 
@@ -360,7 +360,7 @@ fn whole() {
     // SAFETY: the function of the source above.
     let whole: extern "C" fn(extern "C" fn() -> u64) -> u64 =
         unsafe { std::mem::transmute(library.symbol("whole")) };
-    let set = standing("whole").unwrap();
+    let set = select_persistent("whole").unwrap();
     let latency = set.attach(Latency::new()).unwrap();
     let slow = set.attach_if(&"latency >= 0s".parse().unwrap(), Count::new()).unwrap();
     let entered = set.attach_if(&"thread > 0".parse().unwrap(), CallTree::new()).unwrap();

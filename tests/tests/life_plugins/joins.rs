@@ -1,4 +1,4 @@
-//! Probes that join standing attachments: once, in time, and again after an unload.
+//! Probes that join persistent attachments: once, in time, and again after an unload.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use probe_runtime::{
     Aggregate, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, Spec, Start, Tracing,
-    Trigger, look_for_probes, select, standing,
+    Trigger, discover_probes, select, select_persistent,
 };
 use probe_tests::library::Library;
 
@@ -60,13 +60,13 @@ impl Consumer for Slowly {
 /// An operation waits until probes have joined in another thread.
 pub(super) fn looked_for_is_joined() {
     let consumer = Arc::new(Slowly::default());
-    let attached = standing("plugin::**").unwrap().attach(Arc::clone(&consumer)).unwrap();
+    let attached = select_persistent("plugin::**").unwrap().attach(Arc::clone(&consumer)).unwrap();
     let _library = Library::open(&plugin("plugin"));
     thread::scope(|scope| {
-        scope.spawn(look_for_probes);
+        scope.spawn(discover_probes);
         consumer.is_inside();
         scope.spawn(|| {
-            look_for_probes();
+            discover_probes();
             assert_eq!((attached.probes().len(), consumer.may_go.load(Ordering::SeqCst)), (5, true));
         });
         consumer.may_go.store(true, Ordering::SeqCst);
@@ -87,9 +87,9 @@ impl Consumer for Meanwhile {
     fn join(&self, _: &ProbeSet) -> Result<(), Error> {
         if !self.once.swap(true, Ordering::SeqCst) {
             let other = Library::open(&plugin("caller"));
-            look_for_probes();
+            discover_probes();
             other.close();
-            look_for_probes();
+            discover_probes();
         }
         self.unloads.lock().unwrap().take().into_iter().for_each(Library::close);
         Ok(())
@@ -102,26 +102,26 @@ impl Consumer for Meanwhile {
 
 /// A probe joins once, whatever happens meanwhile.
 pub(super) fn once() {
-    let attached = standing("plugin::**").unwrap().attach(Meanwhile::default()).unwrap();
+    let attached = select_persistent("plugin::**").unwrap().attach(Meanwhile::default()).unwrap();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(2), 3);
     assert_eq!((attached.hits.load(Ordering::Relaxed), attached.probes().len()), (hits_of(2), 5));
     drop(attached);
 
     // It comes back after it was unloaded while its consumer got ready.
-    let attached = standing("plugin::**").unwrap();
+    let attached = select_persistent("plugin::**").unwrap();
     library.close();
-    look_for_probes();
+    discover_probes();
     let attached = { attached }.attach(Meanwhile::default()).unwrap();
     attached.once.store(true, Ordering::SeqCst);
-    let (before, counts) = (attached.probes().len(), standing("plugin::each").unwrap());
+    let (before, counts) = (attached.probes().len(), select_persistent("plugin::each").unwrap());
     let counts = counts.attach(Count::new()).unwrap();
     *attached.unloads.lock().unwrap() = Some(Library::open(&plugin("plugin")));
-    look_for_probes();
+    discover_probes();
     assert_eq!(attached.late_report().refused(), 0);
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(2), 3);
     assert_eq!((attached.hits.load(Ordering::Relaxed), before <= 5), (hits_of(2), true));
     assert_eq!((counts.total(), attached.probes().len(), attached.left_out_later()), (4, 5, None));
@@ -132,21 +132,21 @@ struct InHit;
 
 impl Consumer for InHit {
     fn hit(&self, _event: &Event<'_>) {
-        look_for_probes();
+        discover_probes();
     }
 }
 
 /// Probes that were noted and unloaded before they could join, join when they come back.
 pub(super) fn unloaded_before() {
     let _own = select("**::own kind=entry").unwrap().attach(InHit).unwrap();
-    let latency = standing("plugin::**").unwrap().attach(Latency::new()).unwrap();
+    let latency = select_persistent("plugin::**").unwrap().attach(Latency::new()).unwrap();
     let library = Library::open(&plugin("plugin"));
     own(1);
     library.close();
-    look_for_probes();
+    discover_probes();
     assert_eq!((latency.probes().len(), latency.left_out_later()), (0, None));
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(3), 6);
     let calls = latency.latencies().function("plugin::each").map(FunctionLatency::calls);
     assert_eq!((calls, latency.probes().len(), latency.left_out_later()), (Some(3), 5, None));
@@ -154,17 +154,17 @@ pub(super) fn unloaded_before() {
 
 /// Probes that were refused once may join later. The report then leaves them out no more.
 pub(super) fn refused_once() {
-    let attached = standing("plugin::**").unwrap().attach(Slowly::at_once()).unwrap();
+    let attached = select_persistent("plugin::**").unwrap().attach(Slowly::at_once()).unwrap();
     attached.refuses.store(true, Ordering::SeqCst);
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     let note = "5 probes that appeared later are left out: no room".to_owned();
     assert_eq!((library.function("plugin_sum")(1), attached.left_out_later()), (1, Some(note)));
     attached.refuses.store(false, Ordering::SeqCst);
     let other = Library::open(&plugin("caller"));
-    look_for_probes();
+    discover_probes();
     other.close();
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(1), 1);
     assert_eq!((attached.hits.load(Ordering::Relaxed), attached.left_out_later()), (hits_of(1), None));
 }
@@ -174,14 +174,15 @@ pub(super) fn taken() {
     let guest = Library::open(&plugin("guest"));
     let _library = Library::open(&plugin("plugin"));
     guest.getter("guest_attach")();
-    let consumer = standing("plugin::**, caller::caller_sum").unwrap().attach(Slowly::at_once()).unwrap();
+    let consumer =
+        select_persistent("plugin::**, caller::caller_sum").unwrap().attach(Slowly::at_once()).unwrap();
     // The guest has the entries.
     assert_eq!((consumer.report().refused(), consumer.probes().len()), (2, 3));
     for _ in 0..20 {
         let other = Library::open(&plugin("caller"));
-        look_for_probes();
+        discover_probes();
         other.close();
-        look_for_probes();
+        discover_probes();
     }
     assert_eq!((consumer.asked.load(Ordering::SeqCst), consumer.probes().len()), (1, 5));
     let note = "2 probes that appeared later are left out: another copy of this crate was faster";
@@ -190,17 +191,17 @@ pub(super) fn taken() {
 
 /// A bridge knows the probes of an unloaded plugin when it comes back.
 pub(super) fn bridged() {
-    let bridge = standing("plugin::**, caller::**").unwrap().attach(Tracing::new()).unwrap();
+    let bridge = select_persistent("plugin::**, caller::**").unwrap().attach(Tracing::new()).unwrap();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(1), 1);
     // A span for each call, and the event. There is no subscriber.
     assert_eq!(bridge.totals().disabled, 3);
     library.close();
     let other = Library::open(&plugin("caller"));
-    look_for_probes();
+    discover_probes();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(1), 1);
     assert_eq!((bridge.totals().disabled, bridge.totals().unpaired, bridge.left_out_later()), (6, 0, None));
     other.close();
@@ -227,17 +228,17 @@ impl Consumer for Forks {
 pub(super) fn forked_in_a_hit() {
     let forks = select("**::own kind=entry").unwrap().attach(Forks::default()).unwrap();
     let consumer = Arc::new(Slowly::default());
-    let slow = standing("plugin::**").unwrap().attach(Arc::clone(&consumer)).unwrap();
+    let slow = select_persistent("plugin::**").unwrap().attach(Arc::clone(&consumer)).unwrap();
     let _library = Library::open(&plugin("plugin"));
     thread::scope(|scope| {
-        scope.spawn(look_for_probes);
+        scope.spawn(discover_probes);
         consumer.is_inside();
         own(1);
         if IS_CHILD.load(Ordering::SeqCst) {
             // SAFETY: no pointers. A child that waits for the other thread would wait for ever.
             unsafe { libc::alarm(20) };
             drop(forks);
-            let counts = standing("plugin::** kind=point").unwrap().attach(Count::new()).unwrap();
+            let counts = select_persistent("plugin::** kind=point").unwrap().attach(Count::new()).unwrap();
             let note = "5 probes that appeared later are left out: the process forked while they joined";
             let is_right = counts.probes().len() == 1 && slow.left_out_later().as_deref() == Some(note);
             // SAFETY: ends this process at once.
@@ -281,9 +282,9 @@ extern "C" fn attaches(set: *mut libc::c_void) -> *mut libc::c_void {
 
 /// A thread that is cancelled while probes join lets them join first.
 pub(super) fn cancelled() {
-    let set = Box::into_raw(Box::new(standing("plugin::**").unwrap()));
+    let set = Box::into_raw(Box::new(select_persistent("plugin::**").unwrap()));
     let _library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     let (mut thread, mut result) = (0, std::ptr::null_mut());
     // SAFETY: the thread gets the set, and is joined.
     unsafe {
@@ -292,7 +293,7 @@ pub(super) fn cancelled() {
     }
     // No cancellation point followed.
     assert!(!result.is_null() && result.addr() != usize::MAX);
-    let counts = standing("plugin::**").unwrap().attach(Count::new()).unwrap();
+    let counts = select_persistent("plugin::**").unwrap().attach(Count::new()).unwrap();
     assert_eq!(counts.probes().len(), 5);
 }
 
@@ -317,25 +318,28 @@ pub(super) fn impossible() {
     };
     // A trigger on points, which have no time.
     let trigger = || Trigger::over(Duration::ZERO, |_| ());
-    let points = standing("plugin::value").unwrap();
+    let points = select_persistent("plugin::value").unwrap();
     let late = points.attach(trigger()).unwrap();
-    let off = standing("plugin::value").unwrap().attach(Off(0.into())).unwrap();
+    let off = select_persistent("plugin::value").unwrap().attach(Off(0.into())).unwrap();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!((library.function("plugin_sum")(2), off.0.load(Ordering::Relaxed)), (3, 0));
     let note = "1 probe that appeared later is left out: no calls can be timed here: these probes are \
                 points; select entries and exits";
     assert_eq!(late.left_out_later().as_deref(), Some(note));
-    refuses(standing("plugin::value").unwrap().attach(trigger()).map(drop), "these probes are points");
+    refuses(
+        select_persistent("plugin::value").unwrap().attach(trigger()).map(drop),
+        "these probes are points",
+    );
 }
 
 /// Predicates and groups are checked for each probe that joins.
 pub(super) fn filtered() {
-    let set = || standing("plugin::**, **::own").unwrap();
+    let set = || select_persistent("plugin::**, **::own").unwrap();
     let predicate = |text: &str| text.parse().unwrap();
     let wrong = set().attach_if(&predicate("x > 1"), Count::new()).unwrap_err().to_string();
     assert!(wrong.contains("`x` is not a field of any probe here"), "{wrong}");
-    let set = || standing("plugin::**").unwrap();
+    let set = || select_persistent("plugin::**").unwrap();
     let above = set().attach_if(&predicate("x > 1"), Count::new()).unwrap();
     let none = set().attach_if(&predicate("nothing > 1"), Count::new()).unwrap();
     let slow = set().attach_if(&predicate("latency >= 0s"), Count::new()).unwrap();
@@ -345,7 +349,7 @@ pub(super) fn filtered() {
     let spec = "plugin::value[x > 1]=count, plugin::value[nothing > 1]=sum(x), plugin::each=latency";
     let named = spec.parse::<Spec>().unwrap().attach().unwrap();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(4), 10);
     assert_eq!(named[0].attachment::<Count>().unwrap().total(), 2);
     let left_out = "plugin::value is left out: it has no field `nothing`";

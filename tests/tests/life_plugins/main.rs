@@ -8,10 +8,10 @@ mod forked;
 mod guests;
 mod joins;
 mod late;
+mod persistent;
 mod place;
 mod profiles;
 mod rings;
-mod standing;
 mod unloads;
 
 use std::env;
@@ -135,27 +135,27 @@ fn plugins_come_and_go_while_all_is_toggled() {
 
 #[test]
 fn probes_of_plugins_join_standing_attachments() {
-    pass("standing");
+    pass("persistent");
 }
 
 #[test]
 fn each_consumer_gets_ready_for_probes_that_join() {
-    pass("standing consumers");
+    pass("persistent consumers");
 }
 
 #[test]
 fn a_consumer_may_refuse_probes() {
-    pass("standing refused");
+    pass("persistent refused");
 }
 
 #[test]
 fn probes_join_under_running_threads() {
-    pass("standing running");
+    pass("persistent running");
 }
 
 #[test]
 fn probes_join_in_a_forked_child() {
-    pass("standing fork");
+    pass("persistent fork");
 }
 
 #[test]
@@ -223,11 +223,11 @@ fn scenario() {
             "pause" => late::pausing_does_not_look(),
             "taken" => late::taken_by_another(),
             "damaged" => late::damaged(),
-            "standing" => standing::counted(),
-            "standing consumers" => standing::each_consumer(),
-            "standing refused" => standing::refused(),
-            "standing running" => standing::running(),
-            "standing fork" => standing::forked(),
+            "persistent" => persistent::counted(),
+            "persistent consumers" => persistent::each_consumer(),
+            "persistent refused" => persistent::refused(),
+            "persistent running" => persistent::running(),
+            "persistent fork" => persistent::forked(),
             "joins" => joins::looked_for_is_joined(),
             "joins once" => joins::once(),
             "joins later" => joins::unloaded_before(),
@@ -239,7 +239,7 @@ fn scenario() {
             "joins impossible" => joins::impossible(),
             "joins filtered" => joins::filtered(),
             "joins profilers" => profiles::joined(),
-            "joins by themselves" => standing::by_themselves(),
+            "joins by themselves" => persistent::by_themselves(),
             "joins in a file" => rings::in_a_file(),
             "unloads and back" => unloads::and_back(),
             "unloads before" => unloads::before_each_step(),

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_runtime::{
-    Budget, Estimated, FunctionEvents, Perf, PerfEvent, Profiler, Spec, look_for_probes, standing,
+    Budget, Estimated, FunctionEvents, Perf, PerfEvent, Profiler, Spec, discover_probes, select_persistent,
 };
 use probe_tests::library::Library;
 use probe_tests::text::Text;
@@ -52,7 +52,7 @@ fn until_admitted(calls: impl Fn() -> Estimated) -> Estimated {
 }
 
 pub(super) fn joined() {
-    let set = || standing("plugin::**, **::own").unwrap();
+    let set = || select_persistent("plugin::**, **::own").unwrap();
     let each = set().attach(Profiler::new().budget(Budget::UNLIMITED)).unwrap();
     let within = set().attach(Profiler::new().budget(Budget::percent(50.0))).unwrap();
     let events = Perf::new().with_counts(readings).budget(Budget::UNLIMITED);
@@ -61,7 +61,7 @@ pub(super) fn joined() {
     let named = "plugin::each=profile(budget=50%)".parse::<Spec>().unwrap().attach().unwrap();
     own(1);
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     let sum = library.function("plugin_sum");
     let known = |it: &Profiler| it.profile().function("plugin::each").cloned();
     let samples = |it: &Profiler| known(it).map_or(0, |it| it.samples());
@@ -83,9 +83,9 @@ pub(super) fn joined() {
 
     // Unloaded and loaded again, it is the same function.
     library.close();
-    look_for_probes();
+    discover_probes();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(3), 6);
     let again = Estimated { value: all.value + 3.0, ..all };
     assert_eq!([calls(&each), calls(&within)], [again; 2]);

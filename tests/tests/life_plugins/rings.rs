@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
-use probe_runtime::{Trace, look_for_probes, standing};
+use probe_runtime::{Trace, discover_probes, select_persistent};
 use probe_tests::library::Library;
 use probe_tests::scenario::in_a_child;
 use probe_trace::Item;
@@ -41,11 +41,12 @@ pub(super) fn in_a_file() {
     let file = |process: u32| folder.join(format!("rings-{process}.probetrace"));
     let own_file = file(process::id());
     let recorder = Trace::recorder().in_file(folder.join("rings-%p.probetrace"));
-    let attached = standing("plugin::**, caller::caller_sum, **::own").unwrap().attach(recorder).unwrap();
+    let attached =
+        select_persistent("plugin::**, caller::caller_sum, **::own").unwrap().attach(recorder).unwrap();
     own(1);
     let mut opened_before = probe_trace::Trace::open(&[&own_file]).unwrap();
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(2), 3);
     let mut items = opened_before.items();
     assert_eq!(
@@ -59,7 +60,7 @@ pub(super) fn in_a_file() {
     let status = in_a_child(|| {
         let child_file = file(process::id());
         let other = Library::open(&plugin("caller"));
-        look_for_probes();
+        discover_probes();
         assert!(!child_file.exists(), "a child that has hit nothing has no file");
         assert_eq!((library.function("plugin_sum")(1), other.function("caller_sum")(1)), (1, 1));
         let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1), ("caller_sum", 2)]);
@@ -72,7 +73,7 @@ pub(super) fn in_a_file() {
         let child_file = file(process::id());
         assert_eq!(library.function("plugin_sum")(1), 1);
         let other = Library::open(&plugin("caller"));
-        look_for_probes();
+        discover_probes();
         assert_eq!(other.function("caller_sum")(1), 1);
         let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1), ("caller_sum", 2)]);
         assert_eq!((events(&child_file), problems(&child_file)), (expected, 0));
@@ -103,7 +104,7 @@ pub(super) fn in_a_file() {
     assert_eq!(status, 0);
 
     let other = Library::open(&plugin("caller"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(other.function("caller_sum")(1), 1);
     assert_eq!((attached.totals().written, attached.left_out_later()), (2 + 2 + 4 + 2 + 2, None));
     drop(attached);

@@ -9,7 +9,7 @@ use probe_runtime::metrics::Exporter;
 use probe_runtime::{
     Aggregate, Attachment, Budget, CallTree, Consumer, Count, DeliveryMode, Error, Event, FunctionLatency,
     Latency, Perf, PerfEvent, ProbeId, ProbeSet, Profiler, Slow, Start, Switch, Trace, Tracing, Trigger,
-    attach_spec, look_for_probes, probes, select, standing,
+    attach_spec, discover_probes, probes, select, select_persistent,
 };
 use probe_tests::c_library;
 use probe_tests::folder::Folder;
@@ -60,9 +60,9 @@ impl<C: Consumer> Unloading<C> {
 
     fn after(&self, step: Step) {
         if step == self.step && self.is_to_return.swap(false, Ordering::Relaxed) {
-            look_for_probes();
+            discover_probes();
             *self.returned.lock().unwrap() = Some(Library::open(&plugin("plugin")));
-            look_for_probes();
+            discover_probes();
         }
     }
 }
@@ -117,7 +117,7 @@ impl<C: Consumer> Consumer for Unloading<C> {
 }
 
 fn calls() -> ProbeSet {
-    standing("plugin::** kind=entry|exit, life_plugins::own").unwrap()
+    select_persistent("plugin::** kind=entry|exit, life_plugins::own").unwrap()
 }
 
 /// Attaches a consumer, and unloads the plugin before one of its steps.
@@ -130,7 +130,7 @@ fn unload_before<C: Consumer>(step: Step, consumer: C) -> Attachment<Unloading<C
     let attached = calls().attach(consumer).unwrap();
     if !is_first {
         attached.hold(Library::open(&plugin("plugin")));
-        look_for_probes();
+        discover_probes();
     }
     assert!(!is_mapped(&plugin("plugin")), "{step:?}");
     attached
@@ -143,7 +143,7 @@ fn unload_before_each<C: Consumer>(name: &str, make: impl Fn() -> C, has_calls: 
         let attached = unload_before(step, make());
         assert_eq!(own(1), 2);
         let library = Library::open(&plugin("plugin"));
-        look_for_probes();
+        discover_probes();
         assert_eq!(library.function("plugin_sum")(2), 3);
         // Two of each call: of `own`, of the function that the test calls, and of each that it
         // calls.
@@ -169,12 +169,12 @@ pub(super) fn and_back() {
             consumer.hold(library);
             calls().attach(consumer).unwrap()
         } else {
-            let set = standing("plugin::** kind=entry|exit").unwrap();
+            let set = select_persistent("plugin::** kind=entry|exit").unwrap();
             library.close();
-            look_for_probes();
+            discover_probes();
             let attached = set.attach(consumer).unwrap();
             attached.hold(Library::open(&plugin("plugin")));
-            look_for_probes();
+            discover_probes();
             attached
         };
         let library = attached.returned.lock().unwrap().take().unwrap();
@@ -232,11 +232,11 @@ const TEXTS: [&str; 8] = [
 
 /// Attaches each consumer, reads it, and detaches it.
 fn attach_each(exporter: &Exporter) -> u64 {
-    let set = || standing("**").unwrap();
+    let set = || select_persistent("**").unwrap();
     for text in TEXTS {
         match attach_spec(text) {
             Ok(all) => {
-                look_for_probes();
+                discover_probes();
                 assert!(!all.to_string().is_empty(), "{text}");
                 assert!(!all[0].to_json().is_empty(), "{text}");
             }
@@ -283,7 +283,7 @@ pub(super) fn at_any_moment() {
     c_library::compile("gcc", &["-shared", "-fPIC", "-O2"], &[&text], &points);
     let hooks = shared("gcc", &source(&folder, "hooks.c", HOOKS), "hooks.so", &["-O2"]);
     let plugins = [(plugin("plugin"), "plugin_sum"), (points, "call"), (hooks, "call")];
-    let hits = standing("life_plugins::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    let hits = select_persistent("life_plugins::own kind=entry").unwrap().attach(Count::new()).unwrap();
     let (stop, end, exporter) = (AtomicBool::new(false), Instant::now() + churn::time(), Exporter::new());
     let own_calls = thread::scope(|scope| {
         let stops = Stops(&stop);
@@ -313,7 +313,7 @@ pub(super) fn at_any_moment() {
         let profiler = scope.spawn(|| {
             let mut profilers = 0_u64;
             while !stop.load(Ordering::Relaxed) {
-                drop(standing("**").unwrap().attach(Profiler::new()).unwrap());
+                drop(select_persistent("**").unwrap().attach(Profiler::new()).unwrap());
                 profilers += 1;
             }
             profilers

@@ -104,8 +104,8 @@ use crate::engine::registry::ProbeId;
 ///   about its stack pointer. A call that another thread continues has no time.
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
-/// - Functions that join a [standing](ProbeSet::standing) attachment are timed from the next look
-///   at all functions on: after a tenth of a second, or up to 4 s on a small budget. They are
+/// - Functions that join a [persistent](ProbeSet::persistent) attachment are timed from the next
+///   look at all functions on: after a tenth of a second, or up to 4 s on a small budget. They are
 ///   counted from the join on, but for functions of `-finstrument-functions` code whose entry is
 ///   found before the exit. Until that look, the table shows a lower bound of their calls. The time
 ///   of letting them join belongs to the thread that has found them, and is not in the budget.

@@ -262,9 +262,10 @@ impl Trace {
     /// was killed, has aborted, or has become another program: it has each event up to that moment.
     /// Hits cost the same.
     ///
-    /// - Attaching replaces a file of this name, and reserves room on the disk for
-    ///   [all rings](Self::total_size), and 1 MiB for definitions if the set is
-    ///   [standing](crate::ProbeSet::standing). The end of the attachment gives room of rings back.
+    /// - Attaching replaces a file of this name, and reserves room on the disk for [all
+    ///   rings](Self::total_size), and 1 MiB for definitions if the set is
+    ///   [persistent](crate::ProbeSet::persistent). The end of the attachment gives room of rings
+    ///   back.
     /// - `%p` in the name stands for the process's id, `%%` for `%`.
     /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
     ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its

@@ -90,9 +90,9 @@ pub struct Calls<const N: usize, M: Meter<N>> {
 }
 
 impl<const N: usize, M: Meter<N>> Calls<N, M> {
-    /// Prepares for the hits of these probes. If the set is [standing](ProbeSet::standing), there
-    /// is room for functions that are [added](Self::join) later: addresses only, until they are
-    /// called.
+    /// Prepares for the hits of these probes. If the set is [persistent](ProbeSet::persistent),
+    /// there is room for functions that are [added](Self::join) later: addresses only, until they
+    /// are called.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] if there are no counters left.
@@ -107,7 +107,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         })
     }
 
-    /// Adds the functions of probes that join a standing attachment. Call this in
+    /// Adds the functions of probes that join a persistent attachment. Call this in
     /// [`Consumer::join`](crate::Consumer::join). A function is added with the last of its probes.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use super::counting::Baseline;
-use super::join::{Rule, Standing};
+use super::join::{JoinState, Rule};
 use super::join_lock::{self, Turn};
 use super::lock::{Control, lock, operate};
 use super::pause::pause;
@@ -117,7 +117,7 @@ impl<C: Consumer> Attachment<C> {
 
     /// Returns the result of the last change to the sites that no caller asked for. The call first
     /// looks for objects that were loaded or unloaded. If probes have
-    /// [joined](crate::ProbeSet::standing) last, the report is about them. Each time an operation
+    /// [joined](crate::ProbeSet::persistent) last, the report is about them. Each time an operation
     /// finds objects, it brings
     /// all sites concerned into their intended state:
     ///
@@ -237,12 +237,12 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Returns how many probes appeared later, and could not join a
-    /// [standing](crate::ProbeSet::standing) attachment, with the reason: its consumer has no room
-    /// for them, say. Returns `None` if there are none. Reports say so below their tables.
+    /// [persistent](crate::ProbeSet::persistent) attachment, with the reason: its consumer has no
+    /// room for them, say. Returns `None` if there are none. Reports say so below their tables.
     ///
     /// ```
-    /// # use probe_runtime::{Count, standing};
-    /// let hits = standing("plugin::**")?.attach(Count::new())?;
+    /// # use probe_runtime::{Count, select_persistent};
+    /// let hits = select_persistent("plugin::**")?.attach(Count::new())?;
     /// assert_eq!(hits.left_out_later(), None);
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
@@ -346,7 +346,7 @@ pub(crate) struct Untyped {
     counts: Baseline<Counts>,
     is_detached: bool,
     /// Whether probes may join.
-    is_standing: bool,
+    is_persistent: bool,
     /// Whether first hits of discovered functions are counted for it.
     counts_first_hits: bool,
     /// The consumer that passes hits on to this one, if it does not get all.
@@ -369,7 +369,7 @@ impl Untyped {
             since,
             counts,
             is_detached: false,
-            is_standing: false,
+            is_persistent: false,
             counts_first_hits: false,
             screen: None,
         }
@@ -419,7 +419,7 @@ impl Untyped {
             let of_main = (!is_seen).then(|| set.only(&|id| control.registry.is_in_main(*id)));
             let ids = &of_main.as_ref().unwrap_or(set).ids;
             let (number, report) = control.attach(ids, policy, &subscription, delivery, &starts, loaded)?;
-            control.stand(number, set, consumer, is_at_once);
+            control.make_persistent(number, set, consumer, is_at_once);
             if let Some(capacity) = counts_first_hits {
                 let counts = control.count_first_hits(number, capacity);
                 counts.inspect_err(|_| drop(control.detach(number, loaded)))?;
@@ -432,7 +432,7 @@ impl Untyped {
         settle(policy.visibility, None);
         subscription.commit(Transition::FIRST);
         let mut attached = Self::new(number, subscription, report, policy);
-        attached.is_standing = set.standing_rule().is_some();
+        attached.is_persistent = set.persistent_rule().is_some();
         attached.counts_first_hits = counts_first_hits.is_some();
         Ok(attached)
     }
@@ -443,7 +443,7 @@ impl Untyped {
             return Err(Error::Refused(Box::new(self.report.clone())));
         }
         consumer.attached(self.switch())?;
-        if self.is_standing {
+        if self.is_persistent {
             lock().attachments.begin_joining(self.number);
             if join_lock::is_due() {
                 join_lock::join_waiting();
@@ -501,7 +501,7 @@ impl Untyped {
             operate(|control, _| control.keep_first_hits(self.number, counters));
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
-        if self.is_standing {
+        if self.is_persistent {
             // Another thread may be in `Consumer::join`.
             drop(Turn::take());
         }
@@ -575,14 +575,14 @@ impl Untyped {
         lock().attachments.suppressed(self.number)
     }
 
-    /// Returns the terms of a standing selector that have named no probe so far.
+    /// Returns the terms of a persistent selector that have named no probe so far.
     pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
-        let standing = |control: &Control, loaded: KeptLoaded<'_>| {
-            let Rule::Named(selector, named) = self.standing_of(control)?.rule.clone() else { return None };
+        let unmatched_now = |control: &Control, loaded: KeptLoaded<'_>| {
+            let Rule::Named(selector, named) = self.join_state(control)?.rule.clone() else { return None };
             Some(unmatched(control, &selector, &named, loaded))
         };
-        if self.is_standing {
-            operate(|control, loaded| standing(control, loaded)).unwrap_or_default()
+        if self.is_persistent {
+            operate(|control, loaded| unmatched_now(control, loaded)).unwrap_or_default()
         } else {
             Vec::new()
         }
@@ -590,19 +590,19 @@ impl Untyped {
 
     /// Returns a line about probes that could not join, if there are any.
     pub(crate) fn left_out_later(&self) -> Option<String> {
-        self.is_standing.then(|| operate(|control, _| self.standing_of(control)?.note())).flatten()
+        self.is_persistent.then(|| operate(|control, _| self.join_state(control)?.note())).flatten()
     }
 
     /// Returns a line about probes that were hit before they joined, if there are any.
     pub(crate) fn joined_late(&self) -> Option<String> {
         let note = |control: &Control, loaded: KeptLoaded<'_>| {
-            self.standing_of(control)?.note_of_late(&control.registry, loaded)
+            self.join_state(control)?.note_of_late(&control.registry, loaded)
         };
-        self.is_standing.then(|| operate(|control, loaded| note(control, loaded))).flatten()
+        self.is_persistent.then(|| operate(|control, loaded| note(control, loaded))).flatten()
     }
 
-    fn standing_of<'a>(&self, control: &'a Control) -> Option<&'a Standing> {
-        control.attachments.attached(self.number)?.standing.as_deref()
+    fn join_state<'a>(&self, control: &'a Control) -> Option<&'a JoinState> {
+        control.attachments.attached(self.number)?.join_state.as_deref()
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {

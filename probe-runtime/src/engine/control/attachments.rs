@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counting::Counters;
-use super::join::Standing;
+use super::join::JoinState;
 use super::lock::Control;
 use super::probe_attachments::{Members, Part, Parts, claim};
 use super::reclaim::{Detached, Garbage};
@@ -92,19 +92,19 @@ impl Attachments {
     }
 
     /// Returns whether probes may join any attachment.
-    pub(super) fn any_standing(&self) -> bool {
-        self.all.iter().flatten().any(|attached| attached.standing.is_some())
+    pub(super) fn any_persistent(&self) -> bool {
+        self.all.iter().flatten().any(|attached| attached.join_state.is_some())
     }
 
     /// Returns whether probes with first hits are to join any attachment.
     pub(super) fn waits_for_first_hits(&self) -> bool {
-        let mut standing = self.all.iter().flatten().filter_map(|attached| attached.standing.as_ref());
-        standing.any(|it| it.has_first_hits && !(it.waiting.is_empty() && it.joining.is_empty()))
+        let mut state = self.all.iter().flatten().filter_map(|attached| attached.join_state.as_ref());
+        state.any(|it| it.has_first_hits && !(it.waiting.is_empty() && it.joining.is_empty()))
     }
 
     /// Ends joining that is under way, in a forked child.
     pub(super) fn cut_joining(&mut self) {
-        self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut()).for_each(|it| it.cut());
+        self.all.iter_mut().flatten().filter_map(|it| it.join_state.as_mut()).for_each(|it| it.cut());
     }
 
     /// Keeps the report of a change that no caller has asked for.
@@ -308,8 +308,8 @@ pub(super) struct Attached {
     pub(super) text: HeldText,
     /// The last change to its sites that no caller has asked for.
     pub(super) late: Report,
-    /// Present in standing attachments only.
-    pub(super) standing: Option<Box<Standing>>,
+    /// Present in persistent attachments only.
+    pub(super) join_state: Option<Box<JoinState>>,
 }
 
 impl Attached {
@@ -336,7 +336,7 @@ impl Attached {
             frozen: Cell::new(0),
             text,
             late: Report::default(),
-            standing: None,
+            join_state: None,
         }
     }
 
@@ -477,8 +477,8 @@ impl Control {
         self.forget(&ids);
         // Retired after its hooks, so `reclaimer` returns it no earlier than them.
         let used = if is_mixed { attached.counters.len() } else { attached.own() };
-        let Attached { since, subscription, counters, policy, runs, text, standing, .. } = attached;
-        let late = standing.map(|standing| standing.counters).unwrap_or_default();
+        let Attached { since, subscription, counters, policy, runs, text, join_state, .. } = attached;
+        let late = join_state.map(|state| state.counters).unwrap_or_default();
         let detached = Detached { subscription, counters, used, late };
         self.reclaimer.retire(since, Garbage::Detached(Box::new(detached)));
         let access = if is_still_open(&text, loaded) { self.access_to_open(policy) } else { policy.access() };

@@ -117,11 +117,11 @@ pub trait Consumer: Send + Sync + 'static {
     }
 
     /// Gets ready for hits of probes that have appeared, if the set was
-    /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are the new
-    /// ones, which may be some of a function's only. Then [`start`](Self::start) is called for each
-    /// of them. Hits of other probes go on meanwhile. Without this method, the consumer gets hits
-    /// of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe again,
-    /// if its object was unloaded before the probe has joined.
+    /// [persistent](ProbeSet::persistent), before any of their sites is active. `probes` are the
+    /// new ones, which may be some of a function's only. Then [`start`](Self::start) is called for
+    /// each of them. Hits of other probes go on meanwhile. Without this method, the consumer gets
+    /// hits of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe
+    /// again, if its object was unloaded before the probe has joined.
     ///
     /// It is called on the thread whose operation has found the probes, or on one of this crate's
     /// that looks for them, one thread at a time, and is no cancellation point. It must not take a

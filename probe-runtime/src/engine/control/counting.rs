@@ -122,8 +122,8 @@ impl Attachments {
         let sums = counts(&counters);
         let told = |(part, sum): (&Option<_>, _)| part.map_or(0, |part: &Part| part.counted(sum));
         let mut counted: Vec<u64> = parts.iter().zip(sums).map(told).collect();
-        if let Some(standing) = self.attached(attachment).and_then(|attached| attached.standing.as_ref()) {
-            standing.add_first_hits(ids, &mut counted);
+        if let Some(state) = self.attached(attachment).and_then(|attached| attached.join_state.as_ref()) {
+            state.add_first_hits(ids, &mut counted);
         }
         if parts.iter().flatten().any(|part| part.is_mixed) {
             let counters = parts.iter().map(|part| part.filter(|part| part.is_mixed)?.action.counter());

@@ -1,4 +1,4 @@
-//! Lets probes that appear join standing attachments.
+//! Lets probes that appear join persistent attachments.
 //!
 //! Life: a set keeps the [`Rule`] that made it ▸ attaching keeps the rule
 //! with the attachment ▸ an operation that finds new probes notes those that the rule names ▸ once
@@ -10,10 +10,10 @@
 //! A probe joins an attachment once. Probes that have a part already, that are not loaded, or that
 //! another runtime owns are left out. One that is left out joins when its object comes back.
 //!
-//! Cost: without a standing attachment, a look at each attachment where probes came or went. With
+//! Cost: without a persistent attachment, a look at each attachment where probes came or went. With
 //! one, the rule is tried on new probes alone; after an unload, on all.
 //!
-//! Standing attachments: the rule that chooses their probes, and those that are to join.
+//! Persistent attachments: the rule that chooses their probes, and those that are to join.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,15 +72,15 @@ impl Late {
         let unsettled = operate(|control, loaded| {
             let attached = control.attachments.attached_mut(number);
             let attached = attached.filter(|attached| Arc::ptr_eq(&attached.subscription, &subscription))?;
-            let standing = attached.standing.as_mut()?;
-            let joining = mem::take(&mut standing.joining);
+            let state = attached.join_state.as_mut()?;
+            let joining = mem::take(&mut state.joining);
             match joined {
                 Ok(mut starts) => {
                     starts.retain(|(id, _)| joining.binary_search(id).is_ok());
                     control.join(number, &starts, loaded)
                 }
                 Err(error) => {
-                    standing.leave_out(&set.ids, &error);
+                    state.leave_out(&set.ids, &error);
                     None
                 }
             }
@@ -93,7 +93,7 @@ impl Late {
 }
 
 impl Attachments {
-    /// Notes the probes among these that join standing attachments. `found` are those of a
+    /// Notes the probes among these that join persistent attachments. `found` are those of a
     /// provider, ascending.
     pub(super) fn note_late(
         &mut self,
@@ -104,15 +104,14 @@ impl Attachments {
     ) {
         let Self { all, members, parts, .. } = self;
         for (number, attached) in all.iter_mut().enumerate() {
-            let standing = attached.as_mut().and_then(|attached| attached.standing.as_mut());
-            let Some(standing) = standing else { continue };
+            let state = attached.as_mut().and_then(|attached| attached.join_state.as_mut());
+            let Some(state) = state else { continue };
             let has_part =
                 |id: ProbeId| members.get(id.index()).is_some_and(|it| it.part(parts, number).is_some());
-            let late = ids
-                .iter()
-                .filter(|id| standing.rule.matches(**id, registry, found, loaded) && !has_part(**id));
-            standing.waiting.extend(late);
-            if !standing.waiting.is_empty() && standing.has_begun && !standing.is_at_once {
+            let late =
+                ids.iter().filter(|id| state.rule.matches(**id, registry, found, loaded) && !has_part(**id));
+            state.waiting.extend(late);
+            if !state.waiting.is_empty() && state.has_begun && !state.is_at_once {
                 join_lock::note();
             }
         }
@@ -121,16 +120,16 @@ impl Attachments {
     /// Notes that probes are gone for which consumers are getting ready. A consumer may not have
     /// seen them before, so they join when they come back.
     pub(super) fn note_gone(&mut self, registry: &Registry, loaded: KeptLoaded<'_>) {
-        let standing = self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut());
-        standing.for_each(|it| it.joining.retain(|id| registry.definition(*id, loaded).is_some()));
+        let state = self.all.iter_mut().flatten().filter_map(|it| it.join_state.as_mut());
+        state.for_each(|it| it.joining.retain(|id| registry.definition(*id, loaded).is_some()));
     }
 
     /// Lets probes join an attachment from now on.
     pub(super) fn begin_joining(&mut self, number: usize) {
         let attached = self.attached_mut(number);
-        if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
-            standing.has_begun = true;
-            if !standing.waiting.is_empty() {
+        if let Some(state) = attached.and_then(|attached| attached.join_state.as_mut()) {
+            state.has_begun = true;
+            if !state.waiting.is_empty() {
                 join_lock::note();
             }
         }
@@ -138,8 +137,8 @@ impl Attachments {
 }
 
 impl Control {
-    /// Makes an attachment a standing one, if its set is.
-    pub(super) fn stand(
+    /// Makes an attachment persistent, if its set is.
+    pub(super) fn make_persistent(
         &mut self,
         number: usize,
         set: &ProbeSet,
@@ -147,17 +146,17 @@ impl Control {
         is_at_once: bool,
     ) {
         let attached = self.attachments.attached_mut(number);
-        let Some((attached, rule)) = attached.zip(set.standing_rule()) else { return };
+        let Some((attached, rule)) = attached.zip(set.persistent_rule()) else { return };
         join_lock::set_work(join_all);
         let consumer = Box::new(Arc::downgrade(consumer));
-        let mut standing = Standing::new(rule, set.room, consumer);
-        (standing.is_at_once, standing.has_begun) = (is_at_once, is_at_once);
-        attached.standing = Some(Box::new(standing));
+        let mut state = JoinState::new(rule, set.room, consumer);
+        (state.is_at_once, state.has_begun) = (is_at_once, is_at_once);
+        attached.join_state = Some(Box::new(state));
     }
 
     /// Notes the probes that have appeared since an attachment's set was made.
     pub(super) fn note_since(&mut self, set: &ProbeSet, loaded: KeptLoaded<'_>) {
-        if set.standing_rule().is_some() && set.as_of != self.changes {
+        if set.persistent_rule().is_some() && set.as_of != self.changes {
             let all: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
             let mut found: Vec<_> = self.registry.discovered_ids().collect();
             found.sort_unstable();
@@ -170,12 +169,12 @@ impl Control {
     pub(super) fn join_at_once(&mut self, loaded: KeptLoaded<'_>) {
         for number in self.attachments.numbers() {
             let attached = self.attachments.attached_mut(number);
-            let standing = attached.and_then(|attached| attached.standing.as_mut());
-            let Some(standing) = standing.filter(|it| it.is_at_once && !it.waiting.is_empty()) else {
+            let state = attached.and_then(|attached| attached.join_state.as_mut());
+            let Some(state) = state.filter(|it| it.is_at_once && !it.waiting.is_empty()) else {
                 continue;
             };
             let starts: Vec<_> =
-                mem::take(&mut standing.waiting).into_iter().map(|id| (id, Start::On)).collect();
+                mem::take(&mut state.waiting).into_iter().map(|id| (id, Start::On)).collect();
             let unsettled = self.join(number, &starts, loaded);
             if let Some((attached, unsettled)) = self.attachments.attached(number).zip(unsettled) {
                 attached.subscription.commit_locked(unsettled);
@@ -192,23 +191,23 @@ impl Control {
         self.attachments.numbers().find_map(|number| {
             let attached = self.attachments.attached_mut(number)?;
             let subscription = Arc::clone(&attached.subscription);
-            let standing = attached.standing.as_mut().filter(|standing| standing.has_begun)?;
-            let waiting = mem::take(&mut standing.waiting);
+            let state = attached.join_state.as_mut().filter(|state| state.has_begun)?;
+            let waiting = mem::take(&mut state.waiting);
             if waiting.is_empty() || subscription.has_failed() {
                 return None;
             }
             let ids = self.free_of(number, waiting, loaded);
             let attached = self.attachments.attached_mut(number)?;
-            let standing = attached.standing.as_mut().filter(|_| !ids.is_empty())?;
-            let consumer = standing.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
-            standing.joining.clone_from(&ids);
+            let state = attached.join_state.as_mut().filter(|_| !ids.is_empty())?;
+            let consumer = state.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
+            state.joining.clone_from(&ids);
             let set = ProbeSet {
                 ids: ids.into(),
                 policy: attached.policy,
                 unmatched: Arc::default(),
                 rule: None,
                 as_of: 0,
-                room: standing.room,
+                room: state.room,
             };
             Some(Late { number, subscription, consumer, set })
         })
@@ -229,8 +228,8 @@ impl Control {
         let (free, taken): (Vec<_>, Vec<_>) =
             lacking.partition(|id| self.registry.definitions(*id, loaded).all(claim));
         let attached = self.attachments.attached_mut(number).filter(|_| !taken.is_empty());
-        if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
-            standing.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
+        if let Some(state) = attached.and_then(|attached| attached.join_state.as_mut()) {
+            state.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
         }
         free
     }
@@ -256,8 +255,8 @@ impl Control {
         let has_room =
             delivery == DeliveryMode::Delivered || ids.last().is_none_or(|last| pool.reserve(*last));
         let Some(own) = has_room.then(|| pool.take(wanted)).flatten() else {
-            let standing = self.attachments.attached_mut(number)?.standing.as_mut()?;
-            standing.leave_out(&ids, &Error::OutOfCounters { wanted });
+            let state = self.attachments.attached_mut(number)?.join_state.as_mut()?;
+            state.leave_out(&ids, &Error::OutOfCounters { wanted });
             return None;
         };
         let left = self.attachments.left_each(&ids);
@@ -280,11 +279,11 @@ impl Control {
         all.sort_unstable();
         attached.runs = runs(&all);
         attached.ids = all.into();
-        if let Some(standing) = &mut attached.standing {
-            standing.take_in(&ids);
-            standing.note_reached(&ids, &self.registry);
+        if let Some(state) = &mut attached.join_state {
+            state.take_in(&ids);
+            state.note_reached(&ids, &self.registry);
             if !own.is_empty() {
-                standing.counters.push(own.clone());
+                state.counters.push(own.clone());
             }
         }
         let unsettled = attached.subscription.begin_transition();
@@ -301,7 +300,7 @@ impl Control {
     }
 }
 
-/// Chooses the probes of a standing attachment.
+/// Chooses the probes of a persistent attachment.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     /// Those that a selector names, and the terms that have named any.
@@ -329,7 +328,7 @@ impl Rule {
 }
 
 /// The part of an attachment that lets probes join.
-pub(super) struct Standing {
+pub(super) struct JoinState {
     pub(super) rule: Rule,
     pub(super) room: usize,
     /// The consumer, of a type that this file need not know.
@@ -356,7 +355,7 @@ pub(super) struct Standing {
     late: BTreeMap<ProbeId, Duration>,
 }
 
-impl Standing {
+impl JoinState {
     pub(super) fn new(rule: Rule, room: usize, consumer: Box<dyn Any + Send>) -> Self {
         Self {
             rule,

@@ -1,4 +1,4 @@
-//! The turn of a thread that lets probes join standing attachments, and the notes that some wait.
+//! The turn of a thread that lets probes join persistent attachments, and the notes that some wait.
 //!
 //! One thread at a time lets probes join. It takes the turn before the control lock, since the
 //! consumer's code runs in it. An operation that finds another thread's turn waits for its end, so

@@ -1,4 +1,4 @@
-//! First hits of discovered functions, for standing attachments that count all of these.
+//! First hits of discovered functions, for persistent attachments that count all of these.
 //!
 //! A hook that discovers a function can't reach the control. So while there is such an attachment,
 //! the provider gives the function a counter, which a hook beside its definition increments. The
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::join::{Rule, Standing};
+use super::join::{JoinState, Rule};
 use super::lock::Control;
 #[cfg(probe_discovers)]
 use super::lock::operate;
@@ -56,8 +56,8 @@ impl Control {
             provider.begin_first_hits(Arc::new(Subscription::new(Arc::new(Nobody))), counters.clone());
             self.first_hits.counters = counters;
         }
-        if let Some(standing) = self.standing_mut(number) {
-            standing.has_first_hits = true;
+        if let Some(state) = self.join_state_mut(number) {
+            state.has_first_hits = true;
         }
         Ok(())
     }
@@ -65,13 +65,13 @@ impl Control {
     /// Ends the counting of first hits if this is the last attachment that wants it. Returns their
     /// counters then.
     pub(super) fn end_first_hits(&mut self, number: usize, loaded: KeptLoaded<'_>) -> Option<Range<usize>> {
-        self.standing_mut(number)?.has_first_hits = false;
+        self.join_state_mut(number)?.has_first_hits = false;
         if self
             .attachments
             .all
             .iter()
             .flatten()
-            .any(|it| it.standing.as_ref().is_some_and(|it| it.has_first_hits))
+            .any(|it| it.join_state.as_ref().is_some_and(|it| it.has_first_hits))
         {
             return None;
         }
@@ -83,7 +83,7 @@ impl Control {
 
     /// Hands these counters to an attachment, which gives them back in its end.
     pub(super) fn keep_first_hits(&mut self, number: usize, counters: Range<usize>) {
-        self.standing_mut(number).into_iter().for_each(|it| it.counters.push(counters.clone()));
+        self.join_state_mut(number).into_iter().for_each(|it| it.counters.push(counters.clone()));
     }
 
     /// Adds the counters of listed call sites to attachments. Those whose probes are to join keep
@@ -107,12 +107,12 @@ impl Control {
                 let has_part = self.attachments.has_part(number, id);
                 let Some(attached) = self.attachments.attached_mut(number) else { continue };
                 let is_paused = attached.is_paused.get();
-                let Some(standing) = attached.standing.as_mut().filter(|it| it.has_first_hits) else {
+                let Some(state) = attached.join_state.as_mut().filter(|it| it.has_first_hits) else {
                     continue;
                 };
-                waits |= standing.waiting.contains(&id);
+                waits |= state.waiting.contains(&id);
                 if has_part && !is_paused {
-                    standing.first_hits.push((id, counter));
+                    state.first_hits.push((id, counter));
                 }
             }
             let list = if waits { &mut self.first_hits.waiting } else { &mut others };
@@ -127,21 +127,21 @@ impl Control {
         let counters: Vec<_> = waiting.filter_map(|(id, call)| Some((*id, call.counter()?))).collect();
         let Some(attached) = self.attachments.attached_mut(number) else { return };
         let is_paused = attached.is_paused.get();
-        let standing = attached.standing.as_mut().filter(|it| it.has_first_hits && !is_paused);
-        standing.into_iter().for_each(|it| it.first_hits.extend(&counters));
+        let state = attached.join_state.as_mut().filter(|it| it.has_first_hits && !is_paused);
+        state.into_iter().for_each(|it| it.first_hits.extend(&counters));
     }
 
     /// Returns those of these probes that there is room for. The attachment leaves the others out.
     pub(super) fn limited(&mut self, number: usize, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
         let known = self.attachments.ids(number).len();
-        let Some(standing) = self.standing_mut(number) else { return ids };
-        let is_limited = standing.has_first_hits && matches!(standing.rule, Rule::Discovered);
-        let room = standing.room;
+        let Some(state) = self.join_state_mut(number) else { return ids };
+        let is_limited = state.has_first_hits && matches!(state.rule, Rule::Discovered);
+        let room = state.room;
         if !is_limited || known + ids.len() <= room {
             return ids;
         }
         let beyond = ids.split_off(room.saturating_sub(known));
-        standing.leave_out(&beyond, &Error::Consumer(format!("there is room for {room} call sites").into()));
+        state.leave_out(&beyond, &Error::Consumer(format!("there is room for {room} call sites").into()));
         let calls: Vec<_> = self.registry.calls_of(&beyond).collect();
         let provider = self.registry.provider();
         provider.into_iter().for_each(|it| calls.iter().for_each(|call| it.go_beyond(*call)));
@@ -174,8 +174,8 @@ impl Control {
         self.switch_each(&ids, &[], access, &mut Report::default(), loaded);
     }
 
-    fn standing_mut(&mut self, number: usize) -> Option<&mut Standing> {
-        self.attachments.attached_mut(number)?.standing.as_deref_mut()
+    fn join_state_mut(&mut self, number: usize) -> Option<&mut JoinState> {
+        self.attachments.attached_mut(number)?.join_state.as_deref_mut()
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
 /// The number of threads that look for probes by themselves, for hooks.
 static LOOKERS: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, its thread [looks](super::look_for_probes) every
+/// While it lives, its thread [looks](super::discover_probes) every
 /// [`BETWEEN_LOOKS`](super::BETWEEN_LOOKS).
 pub(crate) struct Looking(());
 

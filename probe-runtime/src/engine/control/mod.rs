@@ -10,8 +10,8 @@
 //!
 //! The state ([`lock`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
-//! switched. `Reclaimer` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
-//! `switch`, `refresh`, `join`) change attachments first, then publish hooks, then switch
+//! switched. `Reclaimer` keeps memory that hits may still be reading. Operations (`attach`,
+//! `pause`, `switch`, `refresh`, `join`) change attachments first, then publish hooks, then switch
 //! sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
@@ -54,7 +54,7 @@ pub use consumer::{Consumer, DeliveryMode, Start};
 pub use pause::Hold;
 pub use replacement::{Replacement, install};
 pub use select::{
-    ProbeSet, look_for_probes, probes, select, standing, unreadable_objects, unreadable_records,
+    ProbeSet, discover_probes, probes, select, select_persistent, unreadable_objects, unreadable_records,
 };
 pub use switch::Switch;
 
@@ -71,7 +71,7 @@ pub(crate) use lazy_discovery::{discovered, probe_of};
 pub(crate) use lock::Held;
 #[cfg(feature = "trace")]
 pub(crate) use select::select_parsed;
-pub(crate) use select::standing_parsed;
+pub(crate) use select::select_persistent_parsed;
 pub(crate) use select::{BETWEEN_LOOKS, probe_numbers};
 #[cfg(probe_agent)]
 pub(crate) use select::{attachment_count, described};

@@ -33,7 +33,7 @@ impl Control {
     fn take_over(&mut self, change: Change, frozen: &Frozen, loaded: KeptLoaded<'_>) {
         self.changes += 1;
         forget_unloaded_text(&change.gone);
-        if self.attachments.any_standing() {
+        if self.attachments.any_persistent() {
             if change.is_list_new {
                 self.attachments.note_gone(&self.registry, loaded);
             }

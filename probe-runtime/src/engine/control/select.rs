@@ -102,16 +102,16 @@ pub fn unreadable_objects() -> Vec<String> {
 pub(crate) const BETWEEN_LOOKS: Duration =
     Duration::from_millis(if cfg!(probe_backend = "patched") { 300 } else { 3_600_000 });
 
-/// Looks for probes that have appeared, and lets them join [standing](ProbeSet::standing)
+/// Looks for probes that have appeared, and lets them join [persistent](ProbeSet::persistent)
 /// attachments, as each operation does. Call it after loading an object.
 ///
 /// Cost: without new objects and discovered functions, a query of the dynamic linker.
 ///
 /// ```
 /// // … dlopen …
-/// probe_runtime::look_for_probes();
+/// probe_runtime::discover_probes();
 /// ```
-pub fn look_for_probes() {
+pub fn discover_probes() {
     operate(|_, _| ());
 }
 
@@ -140,7 +140,7 @@ pub struct ProbeSet {
     pub(super) rule: Option<Arc<Rule>>,
     /// The number of changes of the registry by then.
     pub(super) as_of: u64,
-    /// For how many probes that join later consumers should have room; 0 unless it is standing.
+    /// For how many probes that join later consumers should have room; 0 unless it is persistent.
     pub(super) room: usize,
 }
 
@@ -251,7 +251,7 @@ impl ProbeSet {
         self
     }
 
-    /// The room that [`standing`](Self::standing) asks consumers for.
+    /// The room that [`persistent`](Self::persistent) asks consumers for.
     const ROOM: usize = 8_192;
 
     /// Keeps the selector with each attachment to the set: probes that appear later join the
@@ -262,7 +262,7 @@ impl ProbeSet {
     /// join with the next operation that looks for new objects, on any thread, before that
     /// operation does its own work: [`probes`](crate::probes), [`select`](crate::select), attaching
     /// and detaching, counts and the reports that are made of them, each request of `probectl`,
-    /// each report of `PROBES_EVERY`. [`look_for_probes`](crate::look_for_probes) does nothing
+    /// each report of `PROBES_EVERY`. [`discover_probes`](crate::discover_probes) does nothing
     /// else: call it after `dlopen`. Hits before that are not the attachment's. Operations inside
     /// of a hit leave it to later ones.
     ///
@@ -279,27 +279,27 @@ impl ProbeSet {
     /// fn load() {}
     /// load();
     ///
-    /// let calls = select("**::load, plugin::**")?.standing().attach(Count::new())?;
+    /// let calls = select("**::load, plugin::**")?.persistent().attach(Count::new())?;
     /// // … load plugins …
-    /// probe_runtime::look_for_probes();
+    /// probe_runtime::discover_probes();
     /// load();
     /// assert_eq!(calls.total(), 2);
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     #[must_use]
-    pub fn standing(mut self) -> Self {
+    pub fn persistent(mut self) -> Self {
         self.room = Self::ROOM;
         self
     }
 
     /// Returns for how many further probes a consumer should have room; 0 unless the set is
-    /// [standing](Self::standing).
+    /// [persistent](Self::persistent).
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Returns the rule of a standing set.
-    pub(super) fn standing_rule(&self) -> Option<Rule> {
+    /// Returns the rule of a persistent set.
+    pub(super) fn persistent_rule(&self) -> Option<Rule> {
         self.rule.as_deref().filter(|_| self.room != 0).cloned()
     }
 
@@ -308,10 +308,10 @@ impl ProbeSet {
         matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
     }
 
-    /// Returns a standing set's probes that are loaded, and the number of changes of the registry
+    /// Returns a persistent set's probes that are loaded, and the number of changes of the registry
     /// by now. The others join when their objects come back. Returns `None` for any other set.
     pub(super) fn present(&self) -> Option<(Self, u64)> {
-        self.standing_rule()?;
+        self.persistent_rule()?;
         Some(operate(|control, loaded| {
             let is_present = |id: &ProbeId| control.registry.definition(*id, loaded).is_some();
             (self.only(&is_present), control.changes)
@@ -396,27 +396,27 @@ pub(crate) fn select_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error>
     if set.is_empty() { operate(|control, loaded| Err(nothing(control, selector, loaded))) } else { Ok(set) }
 }
 
-/// Returns the probes that a selector names, as a [standing](ProbeSet::standing) set. It may be
+/// Returns the probes that a selector names, as a [persistent](ProbeSet::persistent) set. It may be
 /// empty: probes that appear after it is attached join.
 ///
 /// # Errors
 /// [`Error::Selector`] if the selector is malformed, and [`Error::Skipped`], as [`select`].
 ///
 /// ```
-/// use probe_runtime::{Count, standing};
+/// use probe_runtime::{Count, select_persistent};
 ///
-/// let calls = standing("plugin::**")?.attach(Count::new())?;
+/// let calls = select_persistent("plugin::**")?.attach(Count::new())?;
 /// assert_eq!(calls.report().unmatched()[0].term(), "plugin::**");
 /// // … load the plugin, whose functions join with the next operation …
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn standing(selector: &str) -> Result<ProbeSet, Error> {
-    standing_parsed(&Arc::new(Selector::parse(selector)?))
+pub fn select_persistent(selector: &str) -> Result<ProbeSet, Error> {
+    select_persistent_parsed(&Arc::new(Selector::parse(selector)?))
 }
 
 /// The same, for a parsed selector.
-pub(crate) fn standing_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
-    Ok(find(selector)?.standing())
+pub(crate) fn select_persistent_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
+    Ok(find(selector)?.persistent())
 }
 
 /// Returns the probes that a selector names; they may be none.

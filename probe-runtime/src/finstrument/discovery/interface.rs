@@ -26,7 +26,7 @@ use probe_core::abi::Kind;
 pub fn start() {
     provider::register();
     note();
-    control::look_for_probes();
+    control::discover_probes();
 }
 
 /// Finds the calls of hooks in loaded objects before they run, and [starts](start). From then on
@@ -35,7 +35,7 @@ pub fn start() {
 ///
 /// All functions of these objects are probes then, also those that are never called. A call that
 /// the code does not tell the function of is left to its first hit, and so is what an object calls
-/// between its loading and the next operation ([`look_for_probes`](crate::look_for_probes)). Of
+/// between its loading and the next operation ([`discover_probes`](crate::discover_probes)). Of
 /// code that is linked with this crate, only the executable's is looked at.
 ///
 /// Cost: a pass over the text, decoding each function that refers to a hook, and 500 bytes of
@@ -84,7 +84,7 @@ pub fn redirect() -> Redirected {
 pub fn stop_redirecting() {
     redirection::end();
     note();
-    control::look_for_probes();
+    control::discover_probes();
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
@@ -138,8 +138,8 @@ pub fn text_policy(policy: TextPolicy) {
 }
 
 /// Attaches a consumer to every discovered function: those known by now, and each new one. New
-/// functions join as they join each [standing](crate::ProbeSet::standing) attachment, with the next
-/// operation. There is room for `capacity` call sites; further ones stay latent, and are
+/// functions join as they join each [persistent](crate::ProbeSet::persistent) attachment, with the
+/// next operation. There is room for `capacity` call sites; further ones stay latent, and are
 /// [counted](crate::Attachment::left_out_later).
 ///
 /// A consumer whose hits are only counted ([`DeliveryMode::Counted`](crate::DeliveryMode::Counted),

@@ -61,8 +61,8 @@ const OUT: &str = "PROBES_OUT";
 /// have the names that they were [registered](crate::register) with. Without the variable, or with
 /// an empty one, nothing is attached.
 ///
-/// Selectors are [standing](crate::ProbeSet::standing): probes that appear later join, before the
-/// next report at the latest. A selector that matches nothing yet is noted at once, and in the
+/// Selectors are [persistent](crate::ProbeSet::persistent): probes that appear later join, before
+/// the next report at the latest. A selector that matches nothing yet is noted at once, and in the
 /// report if it is still so. With the feature `finstrument`, the thread that waits for signals and
 /// intervals lets discovered functions join within 50 ms. The selectors of triggers must match
 /// probes.

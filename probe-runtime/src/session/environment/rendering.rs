@@ -10,7 +10,7 @@ use std::process;
 use std::sync::Arc;
 
 use super::piece::Piece;
-use crate::engine::control::look_for_probes;
+use crate::engine::control::discover_probes;
 #[cfg(feature = "metrics")]
 use crate::engine::dispatch::lost_hits;
 use crate::engine::os;
@@ -82,7 +82,7 @@ impl Output {
     /// Renders the current reports, in the order in which they are to be written.
     pub(super) fn render(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        look_for_probes();
+        discover_probes();
         match &*self.destination {
             Destination::Stderr => {
                 let columns = self.columns.of_stderr();

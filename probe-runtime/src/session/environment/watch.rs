@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::output::{end_triggers, outputs, report_all, report_and_end};
 use super::piece::print_line;
 use super::when::{ON, When};
-use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
+use crate::engine::control::{BETWEEN_LOOKS, Looking, discover_probes};
 use crate::engine::os::fork::process;
 use crate::engine::os::process::{TryLock, TryLockGuard};
 #[cfg(probe_discovers)]
@@ -136,7 +136,7 @@ fn run(caught: &SignalCatcher, every: Option<Duration>, _looking: Looking) {
                 continue;
             }
             WakeReason::TimedOut if look_at <= Instant::now() => {
-                look_for_probes();
+                discover_probes();
                 let now = Instant::now();
                 (look_from, look_at) = (now + AFTER_LOOK, now + BETWEEN_LOOKS);
                 continue;

@@ -13,7 +13,7 @@ use super::reported::Reported;
 pub(crate) use super::trigger::Triggers;
 #[cfg(feature = "trace")]
 use super::trigger::{arm, select_triggers};
-use crate::engine::control::standing_parsed;
+use crate::engine::control::select_persistent_parsed;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::{TextPolicy, UnmatchedTerm};
@@ -102,7 +102,7 @@ fn attach_item(
     more: &[ProbeId],
 ) -> Result<Listening, Error> {
     let built = item.consumer.build()?;
-    let set = standing_parsed(&item.selector)?;
+    let set = select_persistent_parsed(&item.selector)?;
     #[cfg(probe_agent)]
     let set = if matches!(writes, OutputPolicy::Only(_)) { set.of_parent() } else { set };
     let (unmatched, has_probes, text) = (set.unmatched(), !set.is_empty(), built.text);

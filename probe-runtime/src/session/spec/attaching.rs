@@ -34,7 +34,7 @@ use probe_lang::selector::{MAX_LEN, too_long};
 /// `when latency(db::query) > 5ms then snapshot, **=trace(flight)`; they are printed last. Their
 /// snapshots are `PROGRAM-PROCESS-NUMBER-CONSUMER-snapshot-1.pftrace` in the working directory.
 ///
-/// The selectors are [standing](crate::ProbeSet::standing), but for those of triggers: they may
+/// The selectors are [persistent](crate::ProbeSet::persistent), but for those of triggers: they may
 /// match nothing yet, and probes that appear later join.
 ///
 /// ```

@@ -15,7 +15,7 @@ mod tally;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, Error, ProbeSet, Profiler, TextPolicy, probe, select, standing};
+use probe_runtime::{Budget, Error, ProbeSet, Profiler, TextPolicy, probe, select, select_persistent};
 use probe_tests::{scenario, whole};
 use tally::Tally;
 
@@ -247,7 +247,7 @@ fn own() -> Result<ProbeSet, Error> {
 }
 
 fn with_plugin() -> Result<ProbeSet, Error> {
-    standing("consumers::profiler_coverage::*, late::*")
+    select_persistent("consumers::profiler_coverage::*, late::*")
 }
 
 /// All runs of a program with this budget, in calls a second.

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::c_void;
 use std::path::PathBuf;
 
-use probe_runtime::{Budget, Estimated, Profiler, look_for_probes};
+use probe_runtime::{Budget, Estimated, Profiler, discover_probes};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::Library;
 
@@ -45,7 +45,7 @@ impl Plugin {
     fn load() -> Self {
         let path = PathBuf::from(env::var_os(FOLDER).unwrap()).join("liblate.so");
         let library = Library::open(&path);
-        look_for_probes();
+        discover_probes();
         // SAFETY: the function of the fixture `late`.
         let call = unsafe { std::mem::transmute::<*mut c_void, Call>(library.symbol("late_call")) };
         Self { library: Some(library), call }
@@ -55,7 +55,7 @@ impl Plugin {
 impl Drop for Plugin {
     fn drop(&mut self) {
         self.library.take().into_iter().for_each(Library::close);
-        look_for_probes();
+        discover_probes();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, FunctionProfile, Kind, ProbeInfo, Profiler, standing};
+use probe_runtime::{Budget, FunctionProfile, Kind, ProbeInfo, Profiler, select_persistent};
 use probe_tests::instrumented::load;
 
 use super::look;
@@ -30,7 +30,7 @@ pub(super) fn profiled() {
         unsafe { std::mem::transmute(library.symbol("profiled")) };
     let profiler = |budget| {
         let profiler = Profiler::with_clock(now).stepped().budget(budget);
-        standing("profiled").unwrap().attach(profiler).unwrap()
+        select_persistent("profiled").unwrap().attach(profiler).unwrap()
     };
     let each = profiler(Budget::UNLIMITED);
     let counted = profiler(Budget::calls_per_second(1.0));

@@ -29,7 +29,7 @@ pub(super) fn answer(
     if file.is_some() && !matches!(request, Request::Attach(_) | Request::Snapshot { .. }) {
         return Err(failed(FailureKind::Protocol, "no file may come with this request"));
     }
-    control::look_for_probes();
+    control::discover_probes();
     match request {
         Request::List { selector } => listing::list(&selector, out),
         Request::Status => Ok(Body::Status(status())),

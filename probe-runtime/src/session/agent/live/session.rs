@@ -20,7 +20,7 @@ use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
-use crate::engine::control::{BETWEEN_LOOKS, Looking, look_for_probes};
+use crate::engine::control::{BETWEEN_LOOKS, Looking, discover_probes};
 use crate::engine::os::signal_mask::SignalsBlocked;
 use crate::engine::os::{self, time};
 
@@ -105,7 +105,7 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
             if channel.wait_readable(BETWEEN_LOOKS)? {
                 break;
             }
-            look_for_probes();
+            discover_probes();
             // It is no part of an answer.
             told = time::thread_cpu();
         }

@@ -1,4 +1,4 @@
-//! Probes of plugins that are loaded after a standing attachment was made.
+//! Probes of plugins that are loaded after a persistent attachment was made.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use probe_runtime::{
     CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Slow,
-    Trace, Tracing, Trigger, init_from_env, look_for_probes, register, select, standing,
+    Trace, Tracing, Trigger, discover_probes, init_from_env, register, select, select_persistent,
 };
 use probe_tests::joined::Joined;
 use probe_tests::library::Library;
@@ -27,9 +27,9 @@ fn hits_of(n: u64) -> u64 {
 pub(super) fn counted() {
     let nothing = select("plugin::**").unwrap_err();
     assert!(matches!(nothing, Error::NoMatch { .. }), "{nothing}");
-    let hits = standing("plugin::**, **::nowhere").unwrap().attach(Count::new()).unwrap();
+    let hits = select_persistent("plugin::**, **::nowhere").unwrap().attach(Count::new()).unwrap();
     let plain = select("**::own").unwrap().attach(Count::new()).unwrap();
-    let paused = standing("plugin::each").unwrap().attach(Count::new()).unwrap();
+    let paused = select_persistent("plugin::each").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().unmatched().len(), hits.probes().len()), (0, 2, 0));
     assert_eq!(paused.pause().patched(), 0);
 
@@ -47,20 +47,20 @@ pub(super) fn counted() {
     assert_eq!((hits.resume().patched(), sum(1), paused.total()), (3, 1, 8));
     let before = hits_of(10) + hits_of(2) + hits_of(1);
     library.close();
-    look_for_probes();
+    discover_probes();
     assert_eq!(hits.total(), before, "counts of an unloaded plugin stay");
     assert!(hits.probes().iter().all(|probe| probe.state() == ProbeState::Unloaded));
 
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!(library.function("plugin_sum")(3), 6);
     assert_eq!((hits.total(), hits.probes().len()), (before + hits_of(3), 5));
     // Selected while it is unloaded, attached afterwards.
     library.close();
-    let set = standing("plugin::each kind=exit").unwrap();
+    let set = select_persistent("plugin::each kind=exit").unwrap();
     assert!(set.is_empty() && set.room() > 0);
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     let exits = set.attach(Count::new()).unwrap();
     assert_eq!(library.function("plugin_sum")(4), 10);
     assert_eq!((exits.total(), plain.total()), (4, 0));
@@ -74,7 +74,7 @@ pub(super) fn counted() {
 /// Each consumer gets ready for probes that join.
 pub(super) fn each_consumer() {
     let selector = "plugin::**, **::own";
-    let set = || standing(selector).unwrap();
+    let set = || select_persistent(selector).unwrap();
     let latency = set().attach(Latency::new()).unwrap();
     let tree = set().attach(CallTree::new()).unwrap();
     let _trigger = set().attach(Trigger::over(Duration::from_secs(3600), |_| ())).unwrap();
@@ -82,13 +82,13 @@ pub(super) fn each_consumer() {
     let bridge = set().attach(Tracing::new()).unwrap();
     let flight = set().attach(Trace::recorder()).unwrap();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let file = |ending: &str| folder.join(format!("standing-{}.{ending}", std::process::id()));
+    let file = |ending: &str| folder.join(format!("persistent-{}.{ending}", std::process::id()));
     let (native, perfetto) = (file("probetrace"), file("pftrace"));
     let to_native = set().attach(Trace::to_file(&native)).unwrap();
     let to_perfetto = set().attach(Trace::to_file(&perfetto)).unwrap();
     own(1);
     let library = Library::open(&plugin("plugin"));
-    look_for_probes();
+    discover_probes();
     assert_eq!((library.function("plugin_sum")(5), own(1)), (15, 2));
 
     let calls = |path: &str| latency.latencies().function(path).map(FunctionLatency::calls);
@@ -159,7 +159,7 @@ impl Consumer for Joining {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.seen.store(probes.len() as u64, Ordering::Relaxed);
         // It may use this crate.
-        look_for_probes();
+        discover_probes();
         assert!(!self.panics.load(Ordering::Relaxed), "as asked");
         if self.refuses.load(Ordering::Relaxed) { Err(Error::Consumer("no room".into())) } else { Ok(()) }
     }
@@ -171,12 +171,12 @@ impl Consumer for Joining {
 
 pub(super) fn refused() {
     for (panics, reason) in [(false, "no room"), (true, "the consumer panicked")] {
-        let set = standing("plugin::**, **::own").unwrap();
+        let set = select_persistent("plugin::**, **::own").unwrap();
         let consumer = set.attach(Joining::default()).unwrap();
         consumer.refuses.store(true, Ordering::Relaxed);
         consumer.panics.store(panics, Ordering::Relaxed);
         let library = Library::open(&plugin("plugin"));
-        look_for_probes();
+        discover_probes();
         assert_eq!((library.function("plugin_sum")(3), own(1)), (6, 2));
         let left_out = consumer.left_out_later();
         assert_eq!(left_out, Some(format!("5 probes that appeared later are left out: {reason}")));
@@ -186,10 +186,10 @@ pub(super) fn refused() {
     }
 }
 
-/// Threads hit, and make and drop standing attachments, while a plugin comes and goes.
+/// Threads hit, and make and drop persistent attachments, while a plugin comes and goes.
 pub(super) fn running() {
-    let hits = standing("plugin::**, **::own kind=entry").unwrap().attach(Count::new()).unwrap();
-    let latency = standing("plugin::**, **::own").unwrap().attach(Latency::new()).unwrap();
+    let hits = select_persistent("plugin::**, **::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    let latency = select_persistent("plugin::**, **::own").unwrap().attach(Latency::new()).unwrap();
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut sums, mut last) = (0, 0);
     thread::scope(|scope| {
@@ -206,15 +206,15 @@ pub(super) fn running() {
             while !stop.load(Ordering::Relaxed) {
                 let consumer = Arc::new(Joining::default());
                 let weak = Arc::downgrade(&consumer);
-                let attached = standing("plugin::each").unwrap().attach(consumer).unwrap();
-                look_for_probes();
+                let attached = select_persistent("plugin::each").unwrap().attach(consumer).unwrap();
+                discover_probes();
                 drop(attached);
                 assert_eq!(Weak::strong_count(&weak), 0, "dropped by the end of detaching");
             }
         });
         for _ in 0..60 {
             let library = Library::open(&plugin("plugin"));
-            look_for_probes();
+            discover_probes();
             assert_eq!(library.function("plugin_sum")(2), 3);
             sums += 1;
             last = sums;
@@ -234,12 +234,12 @@ pub(super) fn running() {
 
 /// A forked child's probes join there.
 pub(super) fn forked() {
-    let hits = standing("plugin::**").unwrap().attach(Count::new()).unwrap();
+    let hits = select_persistent("plugin::**").unwrap().attach(Count::new()).unwrap();
     // SAFETY: the child calls the runtime and the dynamic linker alone, from its only thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let library = Library::open(&plugin("plugin"));
-        look_for_probes();
+        discover_probes();
         let is_right = library.function("plugin_sum")(2) == 3 && hits.total() == hits_of(2);
         // SAFETY: ends this process at once.
         unsafe { libc::_exit(i32::from(!is_right)) };
