@@ -22,7 +22,7 @@ use std::slice;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::engine::control::{ProbeSet, probe_numbers};
+use crate::engine::control::{ProbeSet, probe_count};
 use crate::engine::registry::ProbeId;
 
 /// Numbers of later probes that the tables of a persistent attachment have. They are the program's
@@ -34,7 +34,7 @@ pub(crate) fn numbers(probes: &ProbeSet) -> usize {
     if probes.room() == 0 {
         probes.ids().last().map_or(0, |last| last.index() + 1)
     } else {
-        probe_numbers() + LATER
+        probe_count() + LATER
     }
 }
 

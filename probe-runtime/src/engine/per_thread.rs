@@ -23,7 +23,7 @@ use std::sync::atomic::{
     AtomicU64, AtomicUsize, Ordering,
 };
 
-use crate::engine::control::Cells;
+use crate::engine::control::SlotWords;
 use crate::engine::dispatch::{CounterAt, Event, ThreadSlot, slots};
 use crate::engine::error::Error;
 use crate::engine::os;
@@ -134,7 +134,7 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// ```
 pub struct PerThread<H: Zeroed, P: Zeroed> {
     /// For each slot: the address of its memory, and the number of hits for which there was none.
-    cells: Cells<2>,
+    cells: SlotWords<2>,
     parts: usize,
     /// Bytes from a head to its parts.
     parts_at: usize,
@@ -173,7 +173,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             "{parts} parts are more than can be addressed"
         );
         Ok(Self {
-            cells: Cells::take()?,
+            cells: SlotWords::allocate()?,
             parts,
             parts_at: Self::own_parts_at(),
             preallocated: None,

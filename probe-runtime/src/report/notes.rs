@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Cell, Row};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::engine::calls::LeftOut;
-use crate::engine::control::{Screen, Untyped};
+use crate::engine::control::{HitFilter, Untyped};
 use crate::engine::dispatch::lost_hits;
 use crate::engine::sites::{Refusal, unmatched_lines};
 
@@ -21,7 +21,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
     }
     notes.extend(attachment.left_out_later());
     notes.extend(attachment.joined_late());
-    notes.extend(attachment.screen().into_iter().flat_map(Screen::notes));
+    notes.extend(attachment.hit_filter().into_iter().flat_map(HitFilter::notes));
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));
     }

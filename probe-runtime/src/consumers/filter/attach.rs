@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use super::{CallFilter, Expressions, Plan};
 use crate::engine::by_probe::{Numbers, numbers};
 use crate::engine::calls::add_single_writer;
-use crate::engine::control::{Attachment, Consumer, DeliveryMode, ProbeSet, Screen, Start, Switch};
+use crate::engine::control::{Attachment, Consumer, DeliveryMode, HitFilter, ProbeSet, Start, Switch};
 use crate::engine::dispatch::{Event, current_thread};
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
@@ -98,7 +98,7 @@ impl ProbeSet {
     fn attach_filtered<C: Consumer>(&self, consumer: C, filter: impl Filter) -> Result<Attachment<C>, Error> {
         let inner = Arc::new(consumer);
         let filtered = Filtered { inner: Arc::clone(&inner), filter, counted: OnceLock::new() };
-        self.attach_behind(inner, filtered)
+        self.attach_with_filter(inner, filtered)
     }
 }
 
@@ -262,7 +262,7 @@ impl<C: Consumer, F: Filter> Consumer for Filtered<C, F> {
     }
 }
 
-impl<C: Consumer, F: Filter> Screen for Filtered<C, F> {
+impl<C: Consumer, F: Filter> HitFilter for Filtered<C, F> {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.filter.notes();
         notes.extend(self.counted.get().and_then(PassedHits::note));

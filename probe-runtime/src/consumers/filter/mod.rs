@@ -36,7 +36,7 @@ pub(super) use plan::{EvaluatedParts, Expressions, HitRole, Plan, fields};
 use crate::engine::by_probe::{ByProbe, numbers};
 use crate::engine::calls::{CallEnd, Calls, Meter, add_single_writer};
 use crate::engine::clock::{Clock, Scale};
-use crate::engine::control::{Held, ProbeSet, Start, Switch};
+use crate::engine::control::{ForkSafe, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread, Zeroed};
@@ -176,7 +176,7 @@ pub(super) struct CallFilter {
 struct FilterState {
     roles: ByProbe<HitRole>,
     calls: Option<(Calls<1, Notes>, Notes)>,
-    left: Held<Misfits>,
+    left: ForkSafe<Misfits>,
     /// Faults, and a count for each `1 in N`.
     memory: PerThread<Faults, AtomicU64>,
     /// The hits that each `first N` has seen, up to N.
@@ -225,7 +225,7 @@ impl CallFilter {
             began: clock.now(),
             clock,
             roles: ByProbe::new(numbers(probes)),
-            left: Held::new(Misfits::default()),
+            left: ForkSafe::new(Misfits::default()),
         };
         state.add(&mut plan);
         let _ = self.plan.set(state);

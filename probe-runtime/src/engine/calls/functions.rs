@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::by_probe::{Appended, Numbers, numbers};
-use crate::engine::control::{Held, ProbeSet};
+use crate::engine::control::{ForkSafe, ProbeSet};
 use crate::engine::dispatch::FUTURE;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
@@ -289,7 +289,7 @@ pub(crate) struct AttachedFunctions {
     pub(crate) functions: Appended<Function>,
     /// By probe, see [`PackedAction`].
     actions: Numbers,
-    incomplete: Held<Incomplete>,
+    incomplete: ForkSafe<Incomplete>,
 }
 
 /// The functions of which some probes are missing so far.
@@ -359,7 +359,7 @@ impl AttachedFunctions {
         let known = Self {
             functions: Appended::new(functions, room),
             actions: Numbers::new(numbers),
-            incomplete: Held::new(Incomplete { probes: incomplete, left_out }),
+            incomplete: ForkSafe::new(Incomplete { probes: incomplete, left_out }),
         };
         known.set(&actions, 0);
         known

@@ -1,22 +1,17 @@
-//! A consumer's attachment to a set of probes.
-//!
-//! The part of an [`Attachment`](super::Attachment) that does not depend on the consumer's type,
-//! compiled once.
-//!
-//! Attaches a consumer behind another one, which passes some hits on to it.
+//! A consumer's attachment to a set of probes: typed for its owner, and untyped for reports.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::{fmt, mem};
 
 use super::counting::Baseline;
-use super::join::{JoinState, Rule};
-use super::join_lock::{self, Turn};
+use super::join::{JoinRule, JoinState};
+use super::join_lock::{self, JoinLock};
 use super::lock::{Control, lock, operate};
 use super::pause::pause;
-use super::reclaim::settle;
+use super::reclaim::finish_operation;
 use super::select::{ProbeSet, unmatched};
-use super::sites::Policy;
+use super::sites::PatchPolicy;
 use super::switch::Switch;
 use super::{Consumer, DeliveryMode, Start};
 use crate::engine::dispatch::{Event, Subscription, Transition, WaitFor};
@@ -85,7 +80,8 @@ use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
 ///   order. `vfork` and `posix_spawn` change nothing. A child made by a bare `clone` or `fork`
 ///   system call may hit probes, but must not use this crate.
 /// - **The process may end, or become another program** (`exit`, `exec`), with or without
-///   attachments, at any time. Attachments that still exist then are not detached, and need not be.
+///   attachments, at any time. AttachmentTable that still exist then are not detached, and need not
+///   be.
 /// - **A thread may be cancelled** (`pthread_cancel`). Operations of this crate are no cancellation
 ///   points, and run to their end. So do hits, except for the [consumer](Consumer::hit)'s own code.
 ///   The program is responsible for where the unwinding that follows meets Rust's frames. A thread
@@ -167,9 +163,10 @@ impl<C: Consumer> Attachment<C> {
     /// - A thread in another consumer on the same probe does not count the hit for this attachment
     ///   after a synchronous pause.
     ///
-    /// Cost: see the figure `toggle`. One probe with `Open` and `Eventual` takes one locked
-    /// instruction on its site and two on the control lock. It takes up to three times as long if
-    /// the calling code lies in the site's own cache line, which the processor throws away.
+    /// Cost: see the figure `toggle`. AttachmentTransition probe with `Open` and `Eventual` takes
+    /// one locked instruction on its site and two on the control lock. It takes up to three times
+    /// as long if the calling code lies in the site's own cache line, which the processor throws
+    /// away.
     pub fn pause(&self) -> Report {
         self.untyped.set_paused(true)
     }
@@ -341,7 +338,7 @@ pub(crate) struct Untyped {
     number: usize,
     subscription: Arc<Subscription>,
     report: Report,
-    policy: Policy,
+    policy: PatchPolicy,
     since: Since,
     counts: Baseline<Counts>,
     is_detached: bool,
@@ -350,7 +347,7 @@ pub(crate) struct Untyped {
     /// Whether first hits of discovered functions are counted for it.
     counts_first_hits: bool,
     /// The consumer that passes hits on to this one, if it does not get all.
-    screen: Option<Arc<dyn Screen>>,
+    filter: Option<Arc<dyn HitFilter>>,
 }
 
 impl Untyped {
@@ -358,7 +355,7 @@ impl Untyped {
         number: usize,
         subscription: Arc<Subscription>,
         report: Report,
-        policy: Policy,
+        policy: PatchPolicy,
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
         Self {
@@ -371,19 +368,19 @@ impl Untyped {
             is_detached: false,
             is_persistent: false,
             counts_first_hits: false,
-            screen: None,
+            filter: None,
         }
     }
 
     /// Returns the attachment of a consumer that gets its hits from another one.
-    pub(super) fn behind(mut self, screen: Arc<dyn Screen>) -> Self {
-        self.screen = Some(screen);
+    pub(super) fn filtered_by(mut self, filter: Arc<dyn HitFilter>) -> Self {
+        self.filter = Some(filter);
         self
     }
 
     /// Returns the consumer that passes hits on to this one, if it does not get all.
-    pub(crate) fn screen(&self) -> Option<&dyn Screen> {
-        self.screen.as_deref()
+    pub(crate) fn hit_filter(&self) -> Option<&dyn HitFilter> {
+        self.filter.as_deref()
     }
 
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
@@ -394,8 +391,8 @@ impl Untyped {
     ) -> Result<Self, Error> {
         // Called before the lock is taken: it runs the consumer's own code.
         let delivery = consumer.delivery_mode();
-        super::init::require()?;
-        if set.policy.is_of_parent {
+        super::init::try_init()?;
+        if set.policy.stays_in_parent {
             subscription.stay_in_parent();
         }
         if subscription.needs_thread() {
@@ -403,8 +400,8 @@ impl Untyped {
             // it has one thread, and tens of milliseconds from its second thread on.
             os::heavy_barrier();
         }
-        let is_at_once = consumer.joins_at_once();
-        let present = (!is_at_once).then(|| set.present()).flatten();
+        let joins_at_once = consumer.joins_at_once();
+        let present = (!joins_at_once).then(|| set.present()).flatten();
         let (set, seen) = present.as_ref().map_or((set, None), |(set, seen)| (set, Some(*seen)));
         consumer.prepare(set)?;
         subscription.set_recorder(consumer.recorder());
@@ -412,29 +409,29 @@ impl Untyped {
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
-        let counts_first_hits = set.counts_discovered().filter(|_| delivery == DeliveryMode::Counted);
+        let counts_first_hits = set.discovered_room().filter(|_| delivery == DeliveryMode::Counted);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
             // The consumer may not have seen probes that came or went meanwhile: they join.
             let is_seen = seen.is_none_or(|seen| seen == control.changes);
             let of_main = (!is_seen).then(|| set.only(&|id| control.registry.is_in_main(*id)));
             let ids = &of_main.as_ref().unwrap_or(set).ids;
             let (number, report) = control.attach(ids, policy, &subscription, delivery, &starts, loaded)?;
-            control.make_persistent(number, set, consumer, is_at_once);
+            control.make_persistent(number, set, consumer, joins_at_once);
             if let Some(capacity) = counts_first_hits {
-                let counts = control.count_first_hits(number, capacity);
+                let counts = control.begin_first_hits(number, capacity);
                 counts.inspect_err(|_| drop(control.detach(number, loaded)))?;
             }
-            control.note_since(set, loaded);
+            control.note_appeared_since(set, loaded);
             Ok::<_, Error>((number, report))
         };
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
-        settle(policy.visibility, None);
+        finish_operation(policy.visibility, None);
         subscription.commit(Transition::FIRST);
-        let mut attached = Self::new(number, subscription, report, policy);
-        attached.is_persistent = set.persistent_rule().is_some();
-        attached.counts_first_hits = counts_first_hits.is_some();
-        Ok(attached)
+        let mut untyped = Self::new(number, subscription, report, policy);
+        untyped.is_persistent = set.persistent_rule().is_some();
+        untyped.counts_first_hits = counts_first_hits.is_some();
+        Ok(untyped)
     }
 
     /// Tells the consumer that it is attached, unless all sites were refused.
@@ -446,7 +443,7 @@ impl Untyped {
         if self.is_persistent {
             lock().attachments.begin_joining(self.number);
             if join_lock::is_due() {
-                join_lock::join_waiting();
+                join_lock::run_requested();
             }
         }
         Ok(())
@@ -457,7 +454,7 @@ impl Untyped {
     }
 
     pub(super) fn late_report(&self) -> Report {
-        operate(|control, _| control.attachments.late(self.number))
+        operate(|control, _| control.attachments.late_report(self.number))
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
@@ -494,19 +491,19 @@ impl Untyped {
         }
         if self.counts_first_hits
             && let Some(counters) = operate(|control, loaded| control.end_first_hits(self.number, loaded))
-            && settle(Visibility::Synchronous, Some(WaitFor::Passing)).is_some()
+            && finish_operation(Visibility::Synchronous, Some(WaitFor::Passing)).is_some()
         {
             // No thread is about to give a function one of these counters. Inside a hit this is not
             // certain, so they are not used again.
-            operate(|control, _| control.keep_first_hits(self.number, counters));
+            operate(|control, _| control.keep_first_hit_counters(self.number, counters));
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
         if self.is_persistent {
             // Another thread may be in `Consumer::join`.
-            drop(Turn::take());
+            drop(JoinLock::acquire());
         }
         // Always synchronous: only the wait proves that the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.wait_for())) {
+        if let Some(left) = finish_operation(Visibility::Synchronous, Some(self.subscription.wait_for())) {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
         }
@@ -531,7 +528,7 @@ impl Untyped {
     pub(crate) fn foreign(&self) -> Vec<Refusal> {
         operate(|control, loaded| {
             let ids = control.attachments.ids(self.number);
-            control.strays(&ids, loaded).into_iter().map(|(_, stray)| stray).collect()
+            control.foreign_writes(&ids, loaded).into_iter().map(|(_, write)| write).collect()
         })
     }
 
@@ -547,11 +544,11 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control, loaded| {
-            let counted = match self.screen() {
+            let counted = match self.hit_filter() {
                 None => control.attachments.counted(self.number),
-                Some(screen) => {
+                Some(filter) => {
                     let ids = control.attachments.ids(self.number);
-                    ids.iter().filter_map(|id| Some((*id, screen.counted(*id)?))).collect()
+                    ids.iter().filter_map(|id| Some((*id, filter.counted(*id)?))).collect()
                 }
             };
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
@@ -578,7 +575,9 @@ impl Untyped {
     /// Returns the terms of a persistent selector that have named no probe so far.
     pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
         let unmatched_now = |control: &Control, loaded: KeptLoaded<'_>| {
-            let Rule::Named(selector, named) = self.join_state(control)?.rule.clone() else { return None };
+            let JoinRule::Named(selector, named) = self.join_state(control)?.rule.clone() else {
+                return None;
+            };
             Some(unmatched(control, &selector, &named, loaded))
         };
         if self.is_persistent {
@@ -590,19 +589,19 @@ impl Untyped {
 
     /// Returns a line about probes that could not join, if there are any.
     pub(crate) fn left_out_later(&self) -> Option<String> {
-        self.is_persistent.then(|| operate(|control, _| self.join_state(control)?.note())).flatten()
+        self.is_persistent.then(|| operate(|control, _| self.join_state(control)?.left_out_note())).flatten()
     }
 
     /// Returns a line about probes that were hit before they joined, if there are any.
     pub(crate) fn joined_late(&self) -> Option<String> {
         let note = |control: &Control, loaded: KeptLoaded<'_>| {
-            self.join_state(control)?.note_of_late(&control.registry, loaded)
+            self.join_state(control)?.hit_before_note(&control.registry, loaded)
         };
         self.is_persistent.then(|| operate(|control, loaded| note(control, loaded))).flatten()
     }
 
     fn join_state<'a>(&self, control: &'a Control) -> Option<&'a JoinState> {
-        control.attachments.attached(self.number)?.join_state.as_deref()
+        control.attachments.record(self.number)?.join_state.as_deref()
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {
@@ -617,7 +616,7 @@ impl Drop for Untyped {
 }
 
 /// A consumer that passes some hits on to another one, as that one's reports see it.
-pub(crate) trait Screen: Send + Sync {
+pub(crate) trait HitFilter: Send + Sync {
     /// Returns notes that complete the report, a line each.
     fn notes(&self) -> Vec<String>;
 
@@ -628,19 +627,19 @@ pub(crate) trait Screen: Send + Sync {
 impl ProbeSet {
     /// Attaches a consumer behind another one, which gets the hits and passes some of them on. The
     /// attachment is the first one's.
-    pub(crate) fn attach_behind<C: Consumer, S: Consumer + Screen>(
+    pub(crate) fn attach_with_filter<C: Consumer, S: Consumer + HitFilter>(
         &self,
         consumer: Arc<C>,
-        screen: S,
+        filter: S,
     ) -> Result<Attachment<C>, Error> {
-        let screen = Arc::new(screen);
-        let subscription = Arc::new(Subscription::new(Arc::clone(&screen)));
-        let dynamic: Arc<dyn Consumer> = Arc::clone(&screen) as _;
+        let filter = Arc::new(filter);
+        let subscription = Arc::new(Subscription::new(Arc::clone(&filter)));
+        let dynamic: Arc<dyn Consumer> = Arc::clone(&filter) as _;
         let untyped = Untyped::begin(self, &dynamic, subscription)?;
         drop(dynamic);
-        let untyped = untyped.behind(Arc::<S>::clone(&screen));
+        let untyped = untyped.filtered_by(Arc::<S>::clone(&filter));
         let attachment = Attachment::new(consumer, untyped);
-        attachment.untyped().finish(&*screen)?;
+        attachment.untyped().finish(&*filter)?;
         Ok(attachment)
     }
 }

@@ -1,4 +1,4 @@
-//! Getting ready for the first operation on probes; see `lifecycle` in `probe-patch`.
+//! Initialisation before the first operation on probes; see `lifecycle` in `probe-patch`.
 
 use super::lock;
 use crate::engine::dispatch;
@@ -13,7 +13,7 @@ use crate::engine::os::{AcrossForks, Rank, Ready, room};
 #[cfg(probe_backend = "patched")]
 use crate::engine::sites::{ReentrancyHooks, set_reentrancy_hooks};
 
-static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install);
+static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install_hooks);
 
 const ACROSS_FORKS: AcrossForks = AcrossForks {
     before: lock::before_fork,
@@ -21,26 +21,26 @@ const ACROSS_FORKS: AcrossForks = AcrossForks {
     in_child: lock::after_fork_in_child,
 };
 
-/// Gets ready on the first call. It waits for constructors, so it must be called before taking a
+/// Initialises on the first call. It waits for constructors, so it must be called before taking a
 /// lock of this crate or freezing.
 #[inline]
-pub(crate) fn prepare() {
+pub(crate) fn init() {
     #[cfg(probe_backend = "patched")]
     crate::engine::sites::READY.prepare();
     READY.prepare();
 }
 
-/// Returns whether this is ready, without waiting.
+/// Returns whether this is initialised, without waiting.
 #[cfg(probe_discovers)]
-pub(crate) fn is_ready() -> bool {
+pub(crate) fn is_initialized() -> bool {
     READY.is_ready()
 }
 
-/// Gets ready, for callers that put hooks into the program.
+/// Initialises, for callers that put hooks into the program.
 ///
 /// # Errors
-/// [`Error::Unpinned`].
-pub(super) fn require() -> Result<(), Error> {
+/// [`Error::Unpinned`] if this copy of the crate could be unloaded.
+pub(super) fn try_init() -> Result<(), Error> {
     // Its lock is taken under the control lock, where waiting for constructors is forbidden.
     #[cfg(probe_backend = "patched")]
     crate::engine::sites::READY.require().map_err(unpinned)?;
@@ -50,8 +50,8 @@ pub(super) fn require() -> Result<(), Error> {
 /// Keeps the object that contains this address loaded.
 ///
 /// # Errors
-/// [`Error::Unpinned`].
-pub(super) fn keep(address: usize) -> Result<(), Error> {
+/// [`Error::Unpinned`] if that can't be.
+pub(super) fn pin_object_at(address: usize) -> Result<(), Error> {
     let _whole = Uncancellable::new();
     pin_object(address).map_err(unpinned)
 }
@@ -60,12 +60,12 @@ fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
     Error::Unpinned { object, reason }
 }
 
-fn install() {
+fn install_hooks() {
     #[cfg(probe_backend = "patched")]
     announce();
     dispatch::prepare();
-    dispatch::on_failure(lock::sweep);
-    // Last: it waits for threads that began to open text before this was ready.
+    dispatch::on_failure(lock::pause_failed);
+    // Last: it waits for threads that began to open text before the hooks were installed.
     #[cfg(probe_backend = "patched")]
     set_reentrancy_hooks(ReentrancyHooks { begin: guard::begin, end: guard::end });
 }
@@ -78,16 +78,16 @@ mod tests {
     use crate::engine::sites::WritableRuns;
 
     #[test]
-    fn getting_ready_waits_for_a_thread_that_opens_text() {
-        prepare();
+    fn initialisation_waits_for_a_thread_that_opens_text() {
+        init();
         let batch = WritableRuns::new();
-        let ready = thread::spawn(install);
-        // A thread that does not wait would end within these turns.
+        let installed = thread::spawn(install_hooks);
+        // A thread that does not wait would end meanwhile.
         for _ in 0..10_000 {
             thread::yield_now();
         }
-        assert!(!ready.is_finished());
+        assert!(!installed.is_finished());
         drop(batch);
-        assert!(ready.join().is_ok());
+        assert!(installed.join().is_ok());
     }
 }

@@ -1,12 +1,13 @@
-//! The turn of a thread that lets probes join persistent attachments, and the notes that some wait.
+//! The lock under which one thread at a time lets probes join persistent attachments, and the
+//! requests for it.
 //!
-//! One thread at a time lets probes join. It takes the turn before the control lock, since the
-//! consumer's code runs in it. An operation that finds another thread's turn waits for its end, so
-//! that it sees the probes joined. Detaching waits, too, so that the consumer is not in use when it
-//! is dropped. Inside a hit no thread waits, and none joins.
+//! The lock is taken before the control lock, since the consumer's code runs under it. An operation
+//! that finds another thread holding it waits, so that it sees the probes joined. Detaching waits,
+//! too, so that the consumer is not in use when it is dropped. Inside a hit no thread waits, and no
+//! probes join.
 //!
-//! The turn is a word with its owner, and no lock: a child that was forked inside a hit may have a
-//! copy of another thread's turn, which it ends.
+//! The lock is a word that holds its owner, not a mutex: a child that was forked inside a hit may
+//! have a copy of the lock that another thread held, and releases it.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -17,47 +18,48 @@ use std::{ptr, thread};
 use crate::engine::dispatch::is_in_hit;
 use crate::engine::os::cancel::Uncancellable;
 
-/// How often something was noted, and up to which note probes have joined.
-static NOTED: AtomicU64 = AtomicU64::new(0);
-static DONE: AtomicU64 = AtomicU64::new(0);
-/// The thread that lets probes join; 0 while none does.
+/// The number of requests to let probes join.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
+/// The number of these whose probes have joined.
+static COMPLETED: AtomicU64 = AtomicU64::new(0);
+/// The thread that holds the lock; 0 if none does.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
-/// The work of a turn.
+/// The work under the lock.
 static WORK: OnceLock<fn()> = OnceLock::new();
 
-/// How often a thread yields before it sleeps.
-const PATIENCE: u32 = 100;
+/// How often a waiting thread yields before it sleeps between its tries.
+const YIELDS_BEFORE_SLEEP: u32 = 100;
 
 thread_local! {
-    /// Its address names a thread. Whether this thread has taken the turn for a fork.
-    static FORKS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread holds the lock for a fork. Its address names the thread.
+    static HELD_FOR_FORK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns a number that no other living thread has. A forked child's thread keeps it.
 fn this_thread() -> usize {
-    FORKS.with(|own| ptr::from_ref(own).addr())
+    HELD_FOR_FORK.with(|own| ptr::from_ref(own).addr())
 }
 
-fn is_own() -> bool {
+fn is_held_here() -> bool {
     OWNER.load(Ordering::Relaxed) == this_thread()
 }
 
-/// The right to let probes join.
-pub(super) struct Turn(());
+/// The held lock.
+pub(super) struct JoinLock(());
 
-impl Turn {
-    /// Waits for the turn; `None` on a thread that has it, or that is in a hit.
-    pub(super) fn take() -> Option<Self> {
-        if is_in_hit() || is_own() {
+impl JoinLock {
+    /// Waits for the lock. Returns `None` on a thread that holds it, or that is in a hit.
+    pub(super) fn acquire() -> Option<Self> {
+        if is_in_hit() || is_held_here() {
             return None;
         }
         let _whole = Uncancellable::new();
-        for reading in 0_u32.. {
+        for attempt in 0_u32.. {
             let taken = OWNER.compare_exchange_weak(0, this_thread(), Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
                 break;
             }
-            if reading < PATIENCE {
+            if attempt < YIELDS_BEFORE_SLEEP {
                 thread::yield_now();
             } else {
                 thread::sleep(Duration::from_micros(100));
@@ -67,69 +69,67 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for JoinLock {
     fn drop(&mut self) {
         OWNER.store(0, Ordering::Release);
     }
 }
 
-/// Holds the turn across a fork, so that no consumer's work is cut in two in the child. A fork in
-/// such work itself finds the turn its thread's own, and a fork in a hit waits for nothing.
+/// Holds the lock across a fork, so that the child has no consumer's work half done. A fork within
+/// such work itself holds the lock already. A fork in a hit waits for nothing.
 pub(super) fn before_fork() {
-    if let Some(turn) = Turn::take() {
-        FORKS.set(true);
-        std::mem::forget(turn);
+    if let Some(held) = JoinLock::acquire() {
+        HELD_FOR_FORK.set(true);
+        std::mem::forget(held);
     }
 }
 
 pub(super) fn after_fork() {
-    if FORKS.replace(false) {
-        drop(Turn(()));
+    if HELD_FOR_FORK.replace(false) {
+        drop(JoinLock(()));
     }
 }
 
-/// The same in the child. Returns whether a thread that the child does not have was letting probes
-/// join.
+/// The same in the child. Returns whether a thread that the child does not have held the lock.
 pub(super) fn after_fork_in_child() -> bool {
-    let is_cut = OWNER.load(Ordering::Relaxed) != 0 && !is_own();
-    if is_cut {
-        drop(Turn(()));
+    let is_orphaned = OWNER.load(Ordering::Relaxed) != 0 && !is_held_here();
+    if is_orphaned {
+        drop(JoinLock(()));
     }
     after_fork();
-    is_cut
+    is_orphaned
 }
 
-/// Returns whether probes are to join, and this thread may let them.
+/// Returns whether there are requests that this thread may serve.
 pub(super) fn is_due() -> bool {
-    DONE.load(Ordering::SeqCst) != NOTED.load(Ordering::SeqCst) && !is_in_hit() && !is_own()
+    COMPLETED.load(Ordering::SeqCst) != REQUESTED.load(Ordering::SeqCst) && !is_in_hit() && !is_held_here()
 }
 
-/// Returns whether all probes have joined that were noted.
+/// Returns whether the probes of all requests have joined.
 #[inline(always)]
-pub(super) fn is_done() -> bool {
-    DONE.load(Ordering::SeqCst) == NOTED.load(Ordering::SeqCst)
+pub(super) fn is_complete() -> bool {
+    COMPLETED.load(Ordering::SeqCst) == REQUESTED.load(Ordering::SeqCst)
 }
 
-/// Notes that probes are to join, for the next operation.
-pub(super) fn note() {
-    NOTED.fetch_add(1, Ordering::SeqCst);
+/// Asks the next operation to let probes join.
+pub(super) fn request() {
+    REQUESTED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Sets the work of a turn, before anything is noted.
+/// Sets the work under the lock, before the first request.
 pub(super) fn set_work(work: fn()) {
     let _ = WORK.set(work);
 }
 
-/// Lets the probes join that were noted before, or waits until another thread has. The control lock
-/// is free.
+/// Serves the requests made so far, or waits until another thread has. The control lock is free.
 #[cold]
-pub(super) fn join_waiting() {
+pub(super) fn run_requested() {
     // A consumer's own work in it may reach cancellation points.
     let _whole = Uncancellable::new();
-    let (Some(work), Some(_turn)) = (WORK.get(), Turn::take()) else { return };
-    let noted = NOTED.load(Ordering::SeqCst);
-    if DONE.load(Ordering::SeqCst) != noted {
+    let (Some(work), Some(_held)) = (WORK.get(), JoinLock::acquire()) else { return };
+    let requested = REQUESTED.load(Ordering::SeqCst);
+    if COMPLETED.load(Ordering::SeqCst) != requested {
         work();
-        DONE.store(noted, Ordering::SeqCst);
+        COMPLETED.store(requested, Ordering::SeqCst);
     }
 }

@@ -1,23 +1,21 @@
-//! First hits of discovered functions, for persistent attachments that count all of these.
+//! Functions that are discovered at their first call, by a [provider](crate::engine::registry).
 //!
-//! A hook that discovers a function can't reach the control. So while there is such an attachment,
-//! the provider gives the function a counter, which a hook beside its definition increments. The
-//! operation that lists the function lets it join, and adds that counter to the attachment's own.
-//! Then the control's hook replaces that one. All such attachments share these counters.
-//!
-//! Operations of the control for the provider of call sites.
-//!
-//! Threads that look for probes by themselves, for hooks that wait for such a look.
+//! # First hits
+//! A hook that discovers a function can't reach the control. So while a persistent attachment
+//! counts all discovered functions, the provider gives each new one a counter, which a hook beside
+//! its definition increments. The operation that lists the function lets it join, and adds that
+//! counter to the attachment's own. Then the control's hook replaces that one. All such attachments
+//! share these counters.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::join::{JoinState, Rule};
+use super::join::JoinRule;
 use super::lock::Control;
 #[cfg(probe_discovers)]
 use super::lock::operate;
-use super::reclaim::Garbage;
+use super::reclaim::Reclaimable;
 use crate::engine::dispatch::{Epoch, Event, Listener, Subscription};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
@@ -29,66 +27,60 @@ use crate::engine::sites::Report;
 
 /// The counters of first hits, and the functions that have some.
 #[derive(Default)]
-pub(super) struct FirstHits {
+pub(super) struct LazyDiscovery {
     counters: Range<usize>,
     /// Call sites whose probes are about to join.
-    waiting: Vec<(ProbeId, &'static dyn CallSite)>,
+    joining: Vec<(ProbeId, &'static dyn CallSite)>,
 }
 
-/// The consumer of hits that are only counted.
-struct Nobody;
+/// Takes the place of the consumer of hits that are only counted.
+struct NoopListener;
 
-impl Listener for Nobody {
+impl Listener for NoopListener {
     fn hit(&self, _event: &Event<'_>) {}
 }
 
 impl Control {
-    /// Lets first hits be counted for an attachment. There are `capacity` counters, unless other
-    /// attachments have asked for them before.
+    /// Counts first hits for an attachment. There are `capacity` counters, unless another
+    /// attachment has them counted already.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`].
-    pub(super) fn count_first_hits(&mut self, number: usize, capacity: usize) -> Result<(), Error> {
+    pub(super) fn begin_first_hits(&mut self, number: usize, capacity: usize) -> Result<(), Error> {
         let Some(provider) = self.registry.provider() else { return Ok(()) };
         if !provider.counts_first_hits() {
-            let counters = self.attachments.counters.take(capacity);
+            let counters = self.attachments.counters.allocate(capacity);
             let counters = counters.ok_or(Error::OutOfCounters { wanted: capacity })?;
-            provider.begin_first_hits(Arc::new(Subscription::new(Arc::new(Nobody))), counters.clone());
-            self.first_hits.counters = counters;
+            provider.begin_first_hits(Arc::new(Subscription::new(Arc::new(NoopListener))), counters.clone());
+            self.lazy_discovery.counters = counters;
         }
-        if let Some(state) = self.join_state_mut(number) {
-            state.has_first_hits = true;
+        if let Some(state) = self.attachments.join_state_mut(number) {
+            state.counts_first_hits = true;
         }
         Ok(())
     }
 
-    /// Ends the counting of first hits if this is the last attachment that wants it. Returns their
-    /// counters then.
+    /// Ends the counting of first hits for an attachment. Returns their counters if it was the last
+    /// one.
     pub(super) fn end_first_hits(&mut self, number: usize, loaded: KeptLoaded<'_>) -> Option<Range<usize>> {
-        self.join_state_mut(number)?.has_first_hits = false;
-        if self
-            .attachments
-            .all
-            .iter()
-            .flatten()
-            .any(|it| it.join_state.as_ref().is_some_and(|it| it.has_first_hits))
-        {
+        self.attachments.join_state_mut(number)?.counts_first_hits = false;
+        if self.attachments.join_states().any(|state| state.counts_first_hits) {
             return None;
         }
-        self.replace_first_hooks(loaded);
+        self.replace_provider_hooks(loaded);
         let retired = self.registry.provider()?.end_first_hits()?;
-        self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(retired));
-        Some(std::mem::take(&mut self.first_hits.counters))
+        self.reclaimer.retire(Epoch::UNKNOWN, Reclaimable::Provider(retired));
+        Some(std::mem::take(&mut self.lazy_discovery.counters))
     }
 
-    /// Hands these counters to an attachment, which gives them back in its end.
-    pub(super) fn keep_first_hits(&mut self, number: usize, counters: Range<usize>) {
-        self.join_state_mut(number).into_iter().for_each(|it| it.counters.push(counters.clone()));
+    /// Hands these counters to an attachment, which releases them when it ends.
+    pub(super) fn keep_first_hit_counters(&mut self, number: usize, counters: Range<usize>) {
+        self.attachments.join_state_mut(number).into_iter().for_each(|it| it.counters.push(counters.clone()));
     }
 
     /// Adds the counters of listed call sites to attachments. Those whose probes are to join keep
     /// their hooks until then; the others get the control's own.
-    pub(super) fn adopt(
+    pub(super) fn adopt_call_sites(
         &mut self,
         found: &[(ProbeId, &'static dyn CallSite)],
         is_all: bool,
@@ -98,24 +90,24 @@ impl Control {
             return;
         }
         if is_all {
-            self.first_hits.waiting.clear();
+            self.lazy_discovery.joining.clear();
         }
         let mut others = Vec::new();
         for (id, call, counter) in found.iter().filter_map(|(id, call)| Some((*id, *call, call.counter()?))) {
-            let mut waits = false;
+            let mut is_joining = false;
             for number in self.attachments.numbers() {
-                let has_part = self.attachments.has_part(number, id);
-                let Some(attached) = self.attachments.attached_mut(number) else { continue };
-                let is_paused = attached.is_paused.get();
-                let Some(state) = attached.join_state.as_mut().filter(|it| it.has_first_hits) else {
+                let has_slot = self.attachments.has_slot(number, id);
+                let Some(record) = self.attachments.record_mut(number) else { continue };
+                let is_paused = record.is_paused.get();
+                let Some(state) = record.join_state.as_mut().filter(|it| it.counts_first_hits) else {
                     continue;
                 };
-                waits |= state.waiting.contains(&id);
-                if has_part && !is_paused {
-                    state.first_hits.push((id, counter));
+                is_joining |= state.pending.contains(&id);
+                if has_slot && !is_paused {
+                    state.first_hit_counters.push((id, counter));
                 }
             }
-            let list = if waits { &mut self.first_hits.waiting } else { &mut others };
+            let list = if is_joining { &mut self.lazy_discovery.joining } else { &mut others };
             list.push((id, call));
         }
         self.replace_hooks(&others, loaded);
@@ -123,19 +115,19 @@ impl Control {
 
     /// Adds the counters of probes that have just joined to their attachment.
     pub(super) fn add_first_hits(&mut self, number: usize, ids: &[ProbeId]) {
-        let waiting = self.first_hits.waiting.iter().filter(|(id, _)| ids.binary_search(id).is_ok());
-        let counters: Vec<_> = waiting.filter_map(|(id, call)| Some((*id, call.counter()?))).collect();
-        let Some(attached) = self.attachments.attached_mut(number) else { return };
-        let is_paused = attached.is_paused.get();
-        let state = attached.join_state.as_mut().filter(|it| it.has_first_hits && !is_paused);
-        state.into_iter().for_each(|it| it.first_hits.extend(&counters));
+        let joined = self.lazy_discovery.joining.iter().filter(|(id, _)| ids.binary_search(id).is_ok());
+        let counters: Vec<_> = joined.filter_map(|(id, call)| Some((*id, call.counter()?))).collect();
+        let Some(record) = self.attachments.record_mut(number) else { return };
+        let is_paused = record.is_paused.get();
+        let state = record.join_state.as_mut().filter(|it| it.counts_first_hits && !is_paused);
+        state.into_iter().for_each(|it| it.first_hit_counters.extend(&counters));
     }
 
     /// Returns those of these probes that there is room for. The attachment leaves the others out.
-    pub(super) fn limited(&mut self, number: usize, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
+    pub(super) fn limited_to_room(&mut self, number: usize, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
         let known = self.attachments.ids(number).len();
-        let Some(state) = self.join_state_mut(number) else { return ids };
-        let is_limited = state.has_first_hits && matches!(state.rule, Rule::Discovered);
+        let Some(state) = self.attachments.join_state_mut(number) else { return ids };
+        let is_limited = state.counts_first_hits && matches!(state.rule, JoinRule::Discovered);
         let room = state.room;
         if !is_limited || known + ids.len() <= room {
             return ids;
@@ -149,9 +141,9 @@ impl Control {
     }
 
     /// Gives the control's own hooks to call sites whose probes have joined, or could not.
-    pub(super) fn replace_first_hooks(&mut self, loaded: KeptLoaded<'_>) {
-        let waiting = std::mem::take(&mut self.first_hits.waiting);
-        self.replace_hooks(&waiting, loaded);
+    pub(super) fn replace_provider_hooks(&mut self, loaded: KeptLoaded<'_>) {
+        let joining = std::mem::take(&mut self.lazy_discovery.joining);
+        self.replace_hooks(&joining, loaded);
     }
 
     fn replace_hooks(&mut self, calls: &[(ProbeId, &'static dyn CallSite)], loaded: KeptLoaded<'_>) {
@@ -161,21 +153,17 @@ impl Control {
         let mut ids: Vec<_> = calls.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids.dedup();
-        // A hook is published even if no attachment has a part.
+        // A hook is published even if no attachment has a slot.
         ids.last().into_iter().for_each(|last| self.attachments.make_room(*last));
         self.publish(&ids, loaded);
         // Definitions do not refer to these hooks any more.
         let calls: Vec<_> = calls.iter().map(|(_, call)| *call).collect();
         if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&calls)) {
-            self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(hooks));
+            self.reclaimer.retire(Epoch::UNKNOWN, Reclaimable::Provider(hooks));
         }
-        self.remember(&ids, loaded);
+        self.keep_infos(&ids, loaded);
         let access = self.access_to_new();
-        self.switch_each(&ids, &[], access, &mut Report::default(), loaded);
-    }
-
-    fn join_state_mut(&mut self, number: usize) -> Option<&mut JoinState> {
-        self.attachments.attached_mut(number)?.join_state.as_deref_mut()
+        self.switch_probes(&ids, &[], access, &mut Report::default(), loaded);
     }
 }
 
@@ -187,41 +175,41 @@ pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
 
 /// Returns all discovered call sites of loaded objects, with their probes.
 #[cfg(probe_discovers)]
-pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
+pub(crate) fn discovered_calls() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
     operate(|control, loaded| {
         let all = control.registry.discovered().iter();
         all.filter_map(|(id, call)| Some((*call, control.info(*id, loaded)?))).collect()
     })
 }
 
-/// The number of threads that look for probes by themselves, for hooks.
-static LOOKERS: AtomicUsize = AtomicUsize::new(0);
+/// The number of threads that discover probes periodically.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, its thread [looks](super::discover_probes) every
-/// [`BETWEEN_LOOKS`](super::BETWEEN_LOOKS).
-pub(crate) struct Looking(());
+/// While it lives, its thread [discovers probes](super::discover_probes) every
+/// [`DISCOVERY_INTERVAL`](super::DISCOVERY_INTERVAL), so that hooks can rely on it.
+pub(crate) struct PeriodicDiscovery(());
 
-impl Looking {
+impl PeriodicDiscovery {
     pub(crate) fn begin() -> Self {
-        LOOKERS.fetch_add(1, Ordering::SeqCst);
+        RUNNING.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
 
-    /// Returns whether a thread does.
+    /// Returns whether there is such a thread.
     #[cfg(probe_discovers)]
-    pub(crate) fn is_any() -> bool {
-        LOOKERS.load(Ordering::SeqCst) != 0
+    pub(crate) fn is_running() -> bool {
+        RUNNING.load(Ordering::SeqCst) != 0
     }
 
     /// Forgets the parent's threads, in a forked child.
-    pub(super) fn forget() {
-        LOOKERS.store(0, Ordering::SeqCst);
+    pub(super) fn forget_all() {
+        RUNNING.store(0, Ordering::SeqCst);
     }
 }
 
-impl Drop for Looking {
+impl Drop for PeriodicDiscovery {
     fn drop(&mut self) {
-        let one_less = |lookers: usize| lookers.checked_sub(1);
-        let _ = LOOKERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        let one_less = |running: usize| running.checked_sub(1);
+        let _ = RUNNING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }

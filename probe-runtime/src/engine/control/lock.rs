@@ -1,4 +1,4 @@
-//! The control lock, and the other locks that are held with it.
+//! The control lock, the state that it guards, and the other locks that are held with it.
 //!
 //! # Objects that come and go
 //! Another thread may `dlclose` an object at any time, which unmaps its tables, definitions and
@@ -16,8 +16,8 @@
 //!
 //! # Why this can't deadlock
 //! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`,
-//! constructors, destructors) ▸ getting ready (`probe_patch`'s `lifecycle`) ▸ the agent's state ▸
-//! the list of reports ▸ the turn to join ▸ the control lock ▸ the dynamic linker's inner lock
+//! constructors, destructors) ▸ initialisation (`probe_patch`'s `lifecycle`) ▸ the agent's state ▸
+//! the list of reports ▸ the join lock ▸ the control lock ▸ the dynamic linker's inner lock
 //! (around the list of objects and unmapping) ▸ pages. Constructors and destructors may call this
 //! crate. A holder of the control lock never takes the outer one: it opens no library, uses no
 //! thread-local that has a destructor, and uses no thread-local for the first time ([`lock`]
@@ -33,15 +33,6 @@
 //!
 //! The lock is held across a fork, so the child finds the control's state whole. No thread of this
 //! crate is frozen then, or glibc would leave the inner lock taken in the child for ever.
-//!
-//! The state that the control lock guards, and how sites are brought into the mode that listeners
-//! want.
-//!
-//! A value that its owner replaces while others read it, and that no fork cuts in two.
-//!
-//! It is read and replaced under the control lock, which is held across forks: a child finds the
-//! value whole, and its lock free. A reader gets a share of the value, so that it holds the lock
-//! for a moment only.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -50,11 +41,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::attachments::Attachments;
-use super::lazy_discovery::{FirstHits, Looking};
-use super::reclaim::{Garbage, tidy};
-use super::site_backend::Unswitched;
-use super::sites::Policy;
+use super::attachments::AttachmentTable;
+use super::lazy_discovery::{LazyDiscovery, PeriodicDiscovery};
+use super::reclaim::{Reclaimable, reclaim_hooks};
+use super::site_backend::UnswitchedSites;
+use super::sites::PatchPolicy;
 use super::{init, join_lock};
 use crate::engine::dispatch::{self, Reclaimer, ReentrancyGuard};
 use crate::engine::os;
@@ -65,60 +56,60 @@ use crate::engine::registry::{ProbeId, ProbeInfo, Registry, provider};
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
-/// Set when a consumer fails while the lock is taken. The next holder sweeps.
-static SWEEP: AtomicBool = AtomicBool::new(false);
+/// Set when a consumer fails while the lock is taken. The next holder pauses its attachment.
+static FAILURE_PENDING: AtomicBool = AtomicBool::new(false);
 
 /// The held lock. Consumers are not called on this thread meanwhile.
-pub(super) struct Locked {
+pub(super) struct ControlGuard {
     // Dropped first: the lock is free before consumers may be called again.
     control: MutexGuard<'static, Control>,
     guarded: ReentrancyGuard,
-    // Dropped last: sweeps once the lock is free.
-    sweeper: Sweeper,
+    // Dropped last: the lock must be free.
+    pauser: PauseFailedOnDrop,
 }
 
-/// Sweeps when dropped, if a thread asked for it while the lock was held.
-struct Sweeper;
+/// Pauses failed attachments when dropped, if a consumer failed while the lock was held.
+struct PauseFailedOnDrop;
 
-impl Drop for Sweeper {
+impl Drop for PauseFailedOnDrop {
     #[inline(always)]
     fn drop(&mut self) {
-        if SWEEP.load(Ordering::SeqCst) {
-            sweep();
+        if FAILURE_PENDING.load(Ordering::SeqCst) {
+            pause_failed();
         }
     }
 }
 
 /// Takes the lock.
-pub(super) fn lock() -> Locked {
-    lock_here()
+pub(super) fn lock() -> ControlGuard {
+    lock_inlined()
 }
 
 /// [`lock`], inlined for callers whose own work takes no longer than a call.
 #[inline(always)]
-pub(super) fn lock_here() -> Locked {
-    init::prepare();
+pub(super) fn lock_inlined() -> ControlGuard {
+    init();
     touch_thread_locals();
     let guarded = ReentrancyGuard::new();
     // A panic under the lock is a bug in this crate. The state is consistent between steps even
     // then.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-    Locked { control, guarded, sweeper: Sweeper }
+    ControlGuard { control, guarded, pauser: PauseFailedOnDrop }
 }
 
-impl Locked {
+impl ControlGuard {
     /// Releases the lock, as dropping does, inlined into the caller.
     #[inline(always)]
     pub(super) fn unlock(self) {
-        let Self { control, guarded, sweeper } = self;
+        let Self { control, guarded, pauser } = self;
         drop(control);
         drop(guarded);
-        drop(sweeper);
+        drop(pauser);
     }
 
     /// Calls `run` once, with none of the known objects unloaded meanwhile. Looks for others only
     /// if it has to freeze: if the executable alone is known, nothing can be unloaded.
-    pub(super) fn with_known(&mut self, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+    pub(super) fn with_known_objects(&mut self, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
         if !self.with_executable(run) {
             let _whole = Uncancellable::new();
             with_objects(self, run);
@@ -143,36 +134,36 @@ fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
         provider::get_ready();
         let mut locked = lock();
         locked.registry.name_pending();
-        let mut waits = false;
+        let mut is_due = false;
         with_objects(&mut locked, &mut |control, loaded| {
-            waits = !has_joined && join_lock::is_due();
-            if !waits {
+            is_due = !has_joined && join_lock::is_due();
+            if !is_due {
                 run(control, loaded);
             }
         });
-        let has_unloaded = mem::take(&mut locked.has_unloaded);
+        let has_unloaded_calls = mem::take(&mut locked.has_unloaded_calls);
         let looks = provider::looks();
         drop(locked);
-        if has_unloaded {
-            tidy();
+        if has_unloaded_calls {
+            reclaim_hooks();
         }
-        if !waits {
-            if join_lock::is_done() {
+        if !is_due {
+            if join_lock::is_complete() {
                 provider::end_looks(looks);
             }
             return;
         }
         // Once: probes that appear meanwhile are left to the next operation.
         has_joined = true;
-        join_lock::join_waiting();
+        join_lock::run_requested();
     }
 }
 
 /// Pauses the attachments whose consumers have failed: now, or, if the lock is taken, once its
 /// holder releases it. The caller sets the mark before it tries the lock, and each holder checks
 /// the mark after it has released the lock.
-pub(crate) fn sweep() {
-    SWEEP.store(true, Ordering::SeqCst);
+pub(crate) fn pause_failed() {
+    FAILURE_PENDING.store(true, Ordering::SeqCst);
     let _whole = Uncancellable::new();
     touch_thread_locals();
     let guarded = ReentrancyGuard::new();
@@ -181,34 +172,34 @@ pub(crate) fn sweep() {
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
         Err(TryLockError::WouldBlock) => return,
     };
-    let mut locked = Locked { control, guarded, sweeper: Sweeper };
-    locked.with_known(&mut sweep_marked);
+    let mut locked = ControlGuard { control, guarded, pauser: PauseFailedOnDrop };
+    locked.with_known_objects(&mut pause_failed_if_pending);
 }
 
 /// Calls `run` once, with all objects known and none of them unloaded meanwhile.
 pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
-    let mut run_swept = |control: &mut Control, loaded: KeptLoaded<'_>| {
-        sweep_marked(control, loaded);
+    let mut run_after_pausing = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        pause_failed_if_pending(control, loaded);
         run(control, loaded);
     };
     os::objects::freeze(|frozen| {
         let loaded = control.refresh(frozen);
         if !control.registry.is_main_only() {
-            run_swept(control, loaded);
+            run_after_pausing(control, loaded);
         }
     });
     // The executable stays loaded: the dynamic linker need not be kept waiting.
-    control.with_executable(&mut run_swept);
+    control.with_executable(&mut run_after_pausing);
 }
 
 /// Pauses the attachments whose consumers have failed, if the mark is set.
-fn sweep_marked(control: &mut Control, loaded: KeptLoaded<'_>) {
-    if SWEEP.swap(false, Ordering::SeqCst) {
-        control.sweep(loaded);
+fn pause_failed_if_pending(control: &mut Control, loaded: KeptLoaded<'_>) {
+    if FAILURE_PENDING.swap(false, Ordering::SeqCst) {
+        control.pause_failed(loaded);
     }
 }
 
-impl Deref for Locked {
+impl Deref for ControlGuard {
     type Target = Control;
 
     fn deref(&self) -> &Control {
@@ -216,7 +207,7 @@ impl Deref for Locked {
     }
 }
 
-impl DerefMut for Locked {
+impl DerefMut for ControlGuard {
     fn deref_mut(&mut self) -> &mut Control {
         &mut self.control
     }
@@ -226,7 +217,7 @@ thread_local! {
     /// Touched so that this thread has its copies of this object's thread-locals. In a library that
     /// was loaded late, their first use may take the dynamic linker's outer lock.
     static TOUCHED: Cell<u8> = const { Cell::new(0) };
-    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
+    static ACROSS_FORK: Kept<ControlGuard> = const { Kept::new() };
 }
 
 fn touch_thread_locals() {
@@ -242,7 +233,7 @@ pub(super) fn before_fork() {
     ACROSS_FORK.with(|kept| kept.keep(locked));
 }
 
-fn after_fork() -> Option<Locked> {
+fn after_fork() -> Option<ControlGuard> {
     ACROSS_FORK.with(Kept::take)
 }
 
@@ -260,20 +251,20 @@ pub(super) fn after_fork_in_parent() {
 /// they call this.
 pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
-    Looking::forget();
+    PeriodicDiscovery::forget_all();
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
-    let is_cut = join_lock::after_fork_in_child();
-    let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
-    if is_cut {
-        control.attachments.cut_joining();
+    let is_orphaned = join_lock::after_fork_in_child();
+    let Some(ControlGuard { mut control, guarded, pauser }) = after_fork() else { return };
+    if is_orphaned {
+        control.attachments.abort_joins();
     }
-    if control.attachments.orphan() {
-        SWEEP.store(true, Ordering::SeqCst);
+    if control.attachments.fail_orphans() {
+        FAILURE_PENDING.store(true, Ordering::SeqCst);
     }
-    control.with_executable(&mut sweep_marked);
+    control.with_executable(&mut pause_failed_if_pending);
     // Dropping it would call the dynamic linker.
-    mem::forget(sweeper);
+    mem::forget(pauser);
     drop(control);
     drop(guarded);
 }
@@ -284,23 +275,22 @@ pub(super) struct Control {
     pub(super) registry: Registry,
     /// The number of times that probes came or went.
     pub(super) changes: u64,
-    pub(super) attachments: Attachments,
+    pub(super) attachments: AttachmentTable,
     /// Memory that hits may still be reading.
-    pub(super) reclaimer: Reclaimer<Garbage>,
-    /// Whether `reclaimer` holds places of unloaded call sites that others could use.
-    pub(super) has_unloaded: bool,
-    pub(super) unswitched: Unswitched,
+    pub(super) reclaimer: Reclaimer<Reclaimable>,
+    /// Whether `reclaimer` holds unloaded call sites, whose places others could use.
+    pub(super) has_unloaded_calls: bool,
+    pub(super) unswitched: UnswitchedSites,
     /// Copies of the data of attached probes that may be unloaded.
-    pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
-    /// Counts first hits of discovered probes.
-    pub(super) first_hits: FirstHits,
+    pub(super) kept_infos: HashMap<ProbeId, ProbeInfo>,
+    pub(super) lazy_discovery: LazyDiscovery,
 }
 
 impl Control {
     /// Returns whether an attachment of this policy can be switched while objects come and go: its
     /// text is open, and all sites are the executable's.
     #[inline(always)]
-    pub(super) fn is_fixed(&self, policy: Policy) -> bool {
+    pub(super) fn needs_no_freeze(&self, policy: PatchPolicy) -> bool {
         policy.is_open() && self.registry.is_main_only()
     }
 
@@ -316,10 +306,14 @@ impl Control {
     }
 }
 
-/// The value. No method may be called under the control lock.
-pub(crate) struct Held<T>(Mutex<Arc<T>>);
+/// A value that its owner replaces while others read it, and that no fork leaves half replaced.
+///
+/// It is read and replaced under the control lock, which is held across forks: a child finds the
+/// value whole, and its lock free. A reader gets a share of the value, so that it holds the lock
+/// for a moment only. No method may be called under the control lock.
+pub(crate) struct ForkSafe<T>(Mutex<Arc<T>>);
 
-impl<T> Held<T> {
+impl<T> ForkSafe<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(Arc::new(value)))
     }
@@ -363,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_share_stays_as_it_was() {
-        let held = Held::new(vec![1, 2]);
+        let held = ForkSafe::new(vec![1, 2]);
         let before = held.get();
         held.set(vec![3]);
         assert_eq!((&*before, &*held.get()), (&vec![1, 2], &vec![3]));
@@ -372,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_value_is_replaced_once() {
-        let held = Held::new(1);
+        let held = ForkSafe::new(1);
         let (former, value) = (held.get(), Arc::new(1));
         assert_eq!([held.replace(&former, &value), held.replace(&former, &value)], [true, false]);
         assert!(Arc::ptr_eq(&held.get(), &value));

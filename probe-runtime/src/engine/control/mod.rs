@@ -6,13 +6,13 @@
 //! thread is inside its consumer, and drops the consumer.
 //!
 //! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `site_places`
-//! tells where their sites are.
+//! finds their sites in machine code.
 //!
-//! The state ([`lock`]) has four large parts. The registry knows probes and sites. `Attachments`
-//! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
-//! switched. `Reclaimer` keeps memory that hits may still be reading. Operations (`attach`,
-//! `pause`, `switch`, `refresh`, `join`) change attachments first, then publish hooks, then switch
-//! sites.
+//! The state ([`lock`]) has four large parts. The registry knows probes and sites.
+//! `AttachmentTable` knows attachments and their slots in probes. `UnswitchedSites` knows the sites
+//! that could not be switched. `Reclaimer` keeps memory that hits may still be reading. Operations
+//! (`attachments`, `pause`, `switch`, `refresh`, `join`) change attachments first, then publish
+//! hooks, then switch sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
 //! and the reasons. While it is held, no consumer's code runs, and no thread waits for a hit to
@@ -58,23 +58,23 @@ pub use select::{
 };
 pub use switch::Switch;
 
-pub(crate) use attachment::{Screen, Untyped};
+pub(crate) use attachment::{HitFilter, Untyped};
 #[cfg(probe_discovers)]
 pub(crate) use attachments::is_any_attached;
-pub(crate) use counting::{Baseline, Cells};
+pub(crate) use counting::{Baseline, SlotWords};
+pub(crate) use init::init;
 #[cfg(probe_discovers)]
-pub(crate) use init::is_ready;
-pub(crate) use init::prepare;
-pub(crate) use lazy_discovery::Looking;
+pub(crate) use init::is_initialized;
+pub(crate) use lazy_discovery::PeriodicDiscovery;
 #[cfg(probe_discovers)]
-pub(crate) use lazy_discovery::{discovered, probe_of};
-pub(crate) use lock::Held;
+pub(crate) use lazy_discovery::{discovered_calls, probe_of};
+pub(crate) use lock::ForkSafe;
 #[cfg(feature = "trace")]
 pub(crate) use select::select_parsed;
 pub(crate) use select::select_persistent_parsed;
-pub(crate) use select::{BETWEEN_LOOKS, probe_numbers};
+pub(crate) use select::{DISCOVERY_INTERVAL, probe_count};
 #[cfg(probe_agent)]
-pub(crate) use select::{attachment_count, described};
+pub(crate) use select::{attachment_count, infos_with_objects};
 #[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
 pub(crate) use site_places::{SitePlace, code_generation};
 #[cfg(feature = "trace")]

@@ -1,15 +1,13 @@
-//! The sites of probes, on backends that patch them.
+//! Switching sites and opening their text, on backends that patch them.
 //!
-//! Sites whose bytes have changed since the last operation.
+//! An operation leaves sites in the mode that their probes' attachments want. Sites that it could
+//! not switch are exceptions ([`UnswitchedSites`]).
 //!
-//! An operation leaves sites in the mode that their probes' members want. Sites that it could not
-//! switch are exceptions, and are remembered here.
+//! Text is opened and sealed while its objects stay loaded, since the program may map pages of its
+//! own in the place of one that is gone.
 //!
-//! Cost: see [`sites::foreign_writes`]. Only operations that list probes compare here. Others do so
-//! while they switch ([`LastState`](patch::LastState)).
-//!
-//! Opening the text of an attachment or a hold, and sealing it again. Its objects stay loaded
-//! meanwhile, since the program may map pages of its own in the place of one that is gone.
+//! Cost of finding foreign writes: see [`sites::foreign_writes`]. Only operations that list probes
+//! compare all sites. Others compare those that they switch ([`LastState`]).
 
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeSet;
@@ -17,7 +15,7 @@ use std::io;
 use std::ops::Range;
 
 use super::probe_attachments::claim;
-use super::sites::{Policy, Run, runs};
+use super::sites::{IdRange, PatchPolicy, id_ranges};
 use crate::engine::error::Error;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::provider::CallSite;
@@ -30,18 +28,18 @@ use crate::engine::sites::{
 /// All sites, and those of them that an operation could not switch.
 pub(super) struct Sites<'a> {
     pub(super) registry: &'a Registry,
-    pub(super) unswitched: &'a Unswitched,
+    pub(super) unswitched: &'a UnswitchedSites,
     /// The objects of all sites stay loaded.
     pub(super) loaded: KeptLoaded<'a>,
 }
 
 impl Sites<'_> {
-    /// Switches all sites of these runs to `mode`. `left` is the mode in which the last operation
+    /// Switches all sites of these ranges to `mode`. `left` is the mode in which the last operation
     /// left them, if that is known.
     #[inline(always)]
     pub(super) fn switch(
         self,
-        runs: &[Run],
+        ranges: &[IdRange],
         mode: Mode,
         access: Access,
         left: Option<Mode>,
@@ -49,33 +47,33 @@ impl Sites<'_> {
     ) {
         let registry = self.registry;
         let refused_before = report.unswitched().len();
-        let unswitched = self.unswitched.all();
+        let unswitched = self.unswitched.borrow();
         let has_unswitched = !unswitched.is_empty();
         let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
         let mut batch = Batch::new(mode, report, self.loaded).last_state(left);
-        match runs {
+        match ranges {
             _ if access == Access::Held => {
-                runs.iter().for_each(|run| batch.switch(registry.sites_of_run(run), Access::Held));
+                ranges.iter().for_each(|range| batch.switch(registry.sites_of_run(range), Access::Held));
             }
-            [run] if registry.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
-                batch.switch(registry.sites_of_run(run), access);
+            [range] if registry.sites_of_run(range).is_sorted_by_key(|site| site.addr) => {
+                batch.switch(registry.sites_of_run(range), access);
             }
             // Sites in ascending order let each run of pages be opened once. An inlined probe's
-            // sites are scattered, and so are those of several runs.
-            runs => {
+            // sites are scattered, and so are those of several ranges.
+            ranges => {
                 let mut sites: Vec<Site> =
-                    runs.iter().flat_map(|run| registry.sites_of_run(run)).copied().collect();
+                    ranges.iter().flat_map(|range| registry.sites_of_run(range)).copied().collect();
                 sites.sort_unstable_by_key(|site| site.addr);
                 batch.switch(&sites, access);
             }
         }
         if registry.has_calls() {
-            registry.switch_calls(runs, mode != Mode::Latent, access, report, self.loaded);
+            registry.switch_calls(ranges, mode != Mode::Latent, access, report, self.loaded);
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
-            let all = runs.iter().flat_map(|run| registry.sites_of_run(run));
-            self.unswitched.remember(all, &report.unswitched()[refused_before..]);
+            let all = ranges.iter().flat_map(|range| registry.sites_of_run(range));
+            self.unswitched.update(all, &report.unswitched()[refused_before..]);
         }
     }
 }
@@ -88,7 +86,7 @@ pub(super) fn refuse(registry: &Registry, ids: &[ProbeId], reason: &RefusalReaso
 }
 
 /// Excludes sites in new objects whose definitions another runtime has taken first.
-pub(super) fn leave_taken(
+pub(super) fn exclude_taken_sites(
     registry: &mut Registry,
     attached: &[ProbeId],
     frozen: &Frozen,
@@ -106,7 +104,7 @@ pub(super) fn leave_taken(
 }
 
 /// Reports the sites of other runtimes as refused.
-pub(super) fn refuse_taken(registry: &Registry, ids: &[ProbeId], report: &mut Report) {
+pub(super) fn refuse_taken_sites(registry: &Registry, ids: &[ProbeId], report: &mut Report) {
     for site in ids.iter().flat_map(|id| registry.owned_elsewhere(*id)) {
         report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
     }
@@ -115,19 +113,18 @@ pub(super) fn refuse_taken(registry: &Registry, ids: &[ProbeId], report: &mut Re
 /// Sites that an operation could not switch although no other code had changed them: the text is
 /// not writable, say.
 #[derive(Default)]
-pub(super) struct Unswitched(RefCell<BTreeSet<SiteAddr>>);
+pub(super) struct UnswitchedSites(RefCell<BTreeSet<SiteAddr>>);
 
-impl Unswitched {
-    /// Returns all of them.
+impl UnswitchedSites {
     #[inline(always)]
-    pub(super) fn all(&self) -> Ref<'_, BTreeSet<SiteAddr>> {
+    pub(super) fn borrow(&self) -> Ref<'_, BTreeSet<SiteAddr>> {
         self.0.borrow()
     }
 
-    /// Remembers which of an operation's sites it could not switch: `refused`, the new part of the
+    /// Notes which of an operation's sites it could not switch: `refused`, the new part of the
     /// report's list.
     #[cold]
-    pub(super) fn remember<'a>(&self, sites: impl Iterator<Item = &'a Site>, refused: &[SiteAddr]) {
+    pub(super) fn update<'a>(&self, sites: impl Iterator<Item = &'a Site>, refused: &[SiteAddr]) {
         let mut all = self.0.borrow_mut();
         for site in sites {
             all.remove(&site.addr);
@@ -142,21 +139,21 @@ impl Unswitched {
     }
 
     /// Returns the sites of these probes that are not as they were left: in the mode that
-    /// `left_each` returns for each probe.
-    pub(super) fn strays(
+    /// `modes_left` returns for each probe.
+    pub(super) fn foreign_writes(
         &self,
         registry: &Registry,
         ids: &[ProbeId],
-        left_each: impl FnOnce() -> Vec<Option<Mode>>,
+        modes_left: impl FnOnce() -> Vec<Option<Mode>>,
         loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
-        let mut strays = Vec::new();
-        let left_each = left_each();
+        let mut writes = Vec::new();
+        let modes_left = modes_left();
         for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
-            let ids = ids.iter().zip(&left_each).filter(|(_, it)| **it == left);
+            let ids = ids.iter().zip(&modes_left).filter(|(_, it)| **it == left);
             let mut sites: Vec<_> =
                 ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id))).collect();
-            self.compare(&mut sites, left, &mut strays, loaded);
+            self.compare(&mut sites, left, &mut writes, loaded);
         }
         // Hooks switch these without the control.
         if registry.has_calls() {
@@ -164,27 +161,27 @@ impl Unswitched {
                 let calls = registry.calls_of_run(id.index()..=id.index());
                 calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
             });
-            self.compare(&mut calls.collect::<Vec<_>>(), None, &mut strays, loaded);
+            self.compare(&mut calls.collect::<Vec<_>>(), None, &mut writes, loaded);
         }
-        strays
+        writes
     }
 
     fn compare(
         &self,
         sites: &mut [(Site, ProbeId)],
         left: Option<Mode>,
-        strays: &mut Vec<(ProbeId, Refusal)>,
+        writes: &mut Vec<(ProbeId, Refusal)>,
         loaded: KeptLoaded<'_>,
     ) {
         sites.sort_unstable_by_key(|(site, _)| site.addr);
         let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
-        let unswitched = self.all();
-        for stray in sites::foreign_writes(&in_order, left, loaded) {
-            let addr = SiteAddr(stray.site());
+        let unswitched = self.borrow();
+        for write in sites::foreign_writes(&in_order, left, loaded) {
+            let addr = SiteAddr(write.site());
             let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
             let (site, id) = sites[at];
-            if !(unswitched.contains(&addr) && stray.holds_own(site)) {
-                strays.push((id, stray));
+            if !(unswitched.contains(&addr) && write.holds_own(site)) {
+                writes.push((id, write));
             }
         }
     }
@@ -197,16 +194,16 @@ pub(super) type HeldText = Vec<OpenText>;
 pub(super) fn open_text(
     registry: &Registry,
     ids: &[ProbeId],
-    policy: Policy,
+    policy: PatchPolicy,
     _loaded: KeptLoaded<'_>,
 ) -> Result<HeldText, Error> {
     if policy.text != TextPolicy::Open {
         return Ok(Vec::new());
     }
-    let runs = runs(ids);
-    let calls = runs.iter().flat_map(|run| registry.calls_of_run(run.clone()));
+    let ranges = id_ranges(ids);
+    let calls = ranges.iter().flat_map(|range| registry.calls_of_run(range.clone()));
     let calls: Vec<Site> = calls.filter_map(CallSite::site).collect();
-    let sites = || runs.iter().flat_map(|run| registry.sites_of_run(run)).chain(&calls);
+    let sites = || ranges.iter().flat_map(|range| registry.sites_of_run(range)).chain(&calls);
     let open = |text: Range<usize>| {
         OpenText::new(text.clone()).map_err(|error| {
             let is_policy = matches!(error, TextError::Protected { errno: libc::EPERM | libc::EACCES, .. });
@@ -245,10 +242,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_is_forgotten() {
-        let mut unswitched = Unswitched::default();
-        unswitched.remember(iter::empty(), &[SiteAddr(4096)]);
+    fn unloaded_sites_are_forgotten() {
+        let mut unswitched = UnswitchedSites::default();
+        unswitched.update(iter::empty(), &[SiteAddr(4096)]);
         unswitched.retain(iter::empty());
-        assert!(unswitched.all().is_empty());
+        assert!(unswitched.borrow().is_empty());
     }
 }

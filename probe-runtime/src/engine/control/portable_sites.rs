@@ -1,10 +1,11 @@
-//! The part of the control that deals with sites and text, on backends where a site is only a flag.
+//! Switching sites, on backends where a site is only a flag: nothing is patched, no text is opened,
+//! and there is one runtime.
 
 #![expect(clippy::unnecessary_wraps, reason = "the same calls as where sites are patched")]
 
 use std::ops::Range;
 
-use super::sites::Policy;
+use super::sites::PatchPolicy;
 use crate::engine::error::Error;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::{ProbeId, Registry};
@@ -12,16 +13,16 @@ use crate::engine::sites::{Mode, Refusal, RefusalReason, Report, SiteAddr};
 
 /// No site is ever refused.
 #[derive(Default)]
-pub(super) struct Unswitched;
+pub(super) struct UnswitchedSites;
 
-impl Unswitched {
+impl UnswitchedSites {
     /// Returns none: no other code changes flags.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
-    pub(super) fn strays(
+    pub(super) fn foreign_writes(
         &self,
         _registry: &Registry,
         _ids: &[ProbeId],
-        _left_each: impl FnOnce() -> Vec<Option<Mode>>,
+        _modes_left: impl FnOnce() -> Vec<Option<Mode>>,
         _loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
         Vec::new()
@@ -37,7 +38,7 @@ pub(super) struct HeldText {
 pub(super) fn open_text(
     _registry: &Registry,
     _ids: &[ProbeId],
-    _policy: Policy,
+    _policy: PatchPolicy,
     _loaded: KeptLoaded<'_>,
 ) -> Result<HeldText, Error> {
     Ok(HeldText::default())
@@ -50,7 +51,7 @@ pub(super) fn refuse(_registry: &Registry, ids: &[ProbeId], reason: &RefusalReas
 }
 
 /// Does nothing: there is one runtime.
-pub(super) fn leave_taken(
+pub(super) fn exclude_taken_sites(
     _registry: &mut Registry,
     _attached: &[ProbeId],
     _frozen: &Frozen,
@@ -59,7 +60,7 @@ pub(super) fn leave_taken(
 }
 
 /// Does nothing: there is one runtime.
-pub(super) fn refuse_taken(_registry: &Registry, _ids: &[ProbeId], _report: &mut Report) {}
+pub(super) fn refuse_taken_sites(_registry: &Registry, _ids: &[ProbeId], _report: &mut Report) {}
 
 /// Returns `true`: no text is written.
 pub(super) fn is_still_open(_text: &HeldText, _loaded: KeptLoaded<'_>) -> bool {

@@ -1,9 +1,10 @@
-//! The attachments and holds of one probe, and the hook that results.
+//! The attachments and holds of each probe, and the hook that results.
 //!
-//! Attachments' parts in probes: all in one piece of memory, chained by probe, oldest first. Pure.
+//! An attachment has a slot in each of its probes. All slots lie in one piece of memory
+//! ([`SlotArena`]), in a list for each probe, oldest first. The places of removed slots are reused.
 //!
-//! Cost: 32 bytes for each part. [`Parts::reserve`] makes room for all parts of an attachment at
-//! once. The places of removed parts are reused.
+//! Cost: 32 bytes for each slot. [`SlotArena::reserve`] makes room for all slots of an attachment
+//! at once.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -15,96 +16,96 @@ use crate::engine::registry::ProbeState;
 use crate::engine::sites::Mode;
 use probe_core::abi::Definition;
 
-/// The attachments that listen to one probe, and the number of holds on it.
+/// The attachments to one probe, the number of holds on it, and its hook.
 ///
-/// | listening parts | holds | sites | hook |
+/// | listening slots | holds | sites | hook |
 /// |---|---|---|---|
-/// | none | any | latent | none, or that of a sole part that is paused or off |
+/// | none | any | latent | none, or that of a sole slot that is paused or off |
 /// | some, and all that a hit does is to be counted by the probe's counter | 0 | counting | theirs |
 /// | some others | 0 | active | theirs |
 /// | some | ≥ 1 | latent | theirs |
 #[derive(Default)]
-pub(super) struct Members {
-    parts: Chain,
+pub(super) struct ProbeAttachments {
+    list: SlotList,
     holds: u32,
     hook: Option<Published>,
 }
 
-/// The effects of a new hook on the way in which parts are counted.
+/// The effects of a new hook on the way in which hits are counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Turning {
-    /// Whether some parts must be frozen or thawed.
-    pub(super) turns: bool,
+pub(super) struct CounterTransition {
+    /// Whether some slots must be frozen or thawed.
+    pub(super) freezes: bool,
     /// Whether the attachments' own counters may count from now on.
-    pub(super) mixes: bool,
+    pub(super) uses_own: bool,
 }
 
-impl Members {
+impl ProbeAttachments {
     /// Returns the probe's state. `is_paused` returns whether an attachment is paused.
     #[inline]
-    pub(super) fn state(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> ProbeState {
-        let listening = parts.of(&self.parts).any(|part| listens(part, &is_paused));
-        match (self.parts.is_empty(), listening && self.holds == 0) {
+    pub(super) fn state(&self, slots: &SlotArena, is_paused: impl Fn(usize) -> bool) -> ProbeState {
+        let listening = slots.of(&self.list).any(|slot| listens(slot, &is_paused));
+        match (self.list.is_empty(), listening && self.holds == 0) {
             (true, _) => ProbeState::Latent,
             (false, true) => ProbeState::Active,
             (false, false) => ProbeState::Held,
         }
     }
 
-    pub(super) fn has_parts(&self) -> bool {
-        !self.parts.is_empty()
+    pub(super) fn is_attached(&self) -> bool {
+        !self.list.is_empty()
     }
 
     /// Returns the attachment that alone decides on this probe, if there is one.
     #[inline]
-    pub(super) fn sole(&self, parts: &Parts) -> Option<usize> {
-        parts.sole(&self.parts).filter(|_| self.holds == 0).map(Part::attachment)
+    pub(super) fn sole(&self, slots: &SlotArena) -> Option<usize> {
+        slots.sole(&self.list).filter(|_| self.holds == 0).map(AttachmentSlot::attachment)
     }
 
-    /// Returns the only part, whether it listens or not. `None` if there are several or none.
+    /// Returns the only slot, whether it listens or not. `None` if there are several or none.
     #[inline]
-    pub(super) fn sole_part<'a>(&self, parts: &'a Parts) -> Option<&'a Part> {
-        parts.sole(&self.parts)
+    pub(super) fn sole_slot<'a>(&self, slots: &'a SlotArena) -> Option<&'a AttachmentSlot> {
+        slots.sole(&self.list)
     }
 
-    /// Returns the attachments that have parts.
-    pub(super) fn attachments(&self, parts: &Parts) -> impl Iterator<Item = usize> {
-        parts.of(&self.parts).map(Part::attachment)
+    /// Returns the attachments that have slots.
+    pub(super) fn attachments(&self, slots: &SlotArena) -> impl Iterator<Item = usize> {
+        slots.of(&self.list).map(AttachmentSlot::attachment)
     }
 
-    /// Returns an attachment's part.
+    /// Returns an attachment's slot.
     #[inline]
-    pub(super) fn part<'a>(&self, parts: &'a Parts, attachment: usize) -> Option<&'a Part> {
-        parts.of(&self.parts).find(|part| part.attachment() == attachment)
+    pub(super) fn slot<'a>(&self, slots: &'a SlotArena, attachment: usize) -> Option<&'a AttachmentSlot> {
+        slots.of(&self.list).find(|slot| slot.attachment() == attachment)
     }
 
-    pub(super) fn add(&mut self, parts: &mut Parts, part: Part) {
-        parts.add(&mut self.parts, part);
+    pub(super) fn add(&mut self, slots: &mut SlotArena, slot: AttachmentSlot) {
+        slots.add(&mut self.list, slot);
     }
 
-    /// Removes an attachment's part; returns it.
-    pub(super) fn remove(&mut self, parts: &mut Parts, attachment: usize) -> Option<Part> {
-        parts.remove(&mut self.parts, attachment)
+    /// Removes an attachment's slot; returns it.
+    pub(super) fn remove(&mut self, slots: &mut SlotArena, attachment: usize) -> Option<AttachmentSlot> {
+        slots.remove(&mut self.list, attachment)
     }
 
-    /// Switches an attachment's part off or on. Returns whether that was a change; `None` if it has
-    /// no part.
-    pub(super) fn set_off(&self, parts: &mut Parts, attachment: usize, is_off: bool) -> Option<bool> {
-        let part = parts.find_mut(&self.parts, attachment)?;
-        Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
+    /// Switches an attachment's slot off or on. Returns whether that was a change; `None` if it has
+    /// no slot.
+    pub(super) fn set_off(&self, slots: &mut SlotArena, attachment: usize, is_off: bool) -> Option<bool> {
+        let slot = slots.find_mut(&self.list, attachment)?;
+        Some(std::mem::replace(&mut slot.is_off, is_off) != is_off)
     }
 
     /// Counts or delivers an attachment's hits from now on; those under way may do either. No new
     /// hook is published.
     pub(super) fn set_counting(
         &self,
-        parts: &mut Parts,
+        slots: &mut SlotArena,
         attachment: usize,
         subscription: &Subscription,
         is_counting: bool,
     ) {
-        let Some(part) = parts.find_mut(&self.parts, attachment) else { return };
-        part.is_counting = is_counting;
+        let Some(slot) = slots.find_mut(&self.list, attachment) else { return };
+        slot.is_counting = is_counting;
         if let Some(hook) = &self.hook {
             hook.set_counting(subscription, is_counting);
         }
@@ -114,12 +115,12 @@ impl Members {
     #[inline]
     pub(super) fn mode(
         &self,
-        parts: &Parts,
+        slots: &SlotArena,
         counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool,
     ) -> Mode {
         let only_counts = |at| self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(at));
-        match self.state(parts, is_paused) {
+        match self.state(slots, is_paused) {
             ProbeState::Active if counter.is_some_and(only_counts) => Mode::Counting,
             ProbeState::Active => Mode::Active,
             _ => Mode::Latent,
@@ -134,70 +135,74 @@ impl Members {
         self.holds -= 1;
     }
 
-    /// Returns the parts that are in the hook. A sole part's hook is published even while it is
+    /// Returns the slots that are in the hook. A sole slot's hook is published even while it is
     /// paused or off, so that switching it changes only its sites.
     #[inline]
     pub(super) fn hooked<'a>(
         &self,
-        parts: &'a Parts,
+        slots: &'a SlotArena,
         is_paused: impl Fn(usize) -> bool + Clone,
-    ) -> impl Iterator<Item = &'a Part> + Clone {
-        let is_sole = parts.sole(&self.parts).is_some();
-        parts.of(&self.parts).filter(move |part| is_sole || listens(part, &is_paused))
+    ) -> impl Iterator<Item = &'a AttachmentSlot> + Clone {
+        let is_sole = slots.sole(&self.list).is_some();
+        slots.of(&self.list).filter(move |slot| is_sole || listens(slot, &is_paused))
     }
 
-    /// Returns the effects of a new hook of the present members, on a probe with this counter.
+    /// Returns the effects of a new hook for the present slots of a probe with this counter.
     #[inline]
-    pub(super) fn turning(
+    pub(super) fn counter_transition(
         &self,
-        parts: &Parts,
+        slots: &SlotArena,
         counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool + Clone,
-    ) -> Turning {
-        match parts.sole(&self.parts) {
-            // Most probes have one part.
-            Some(sole) => Turning { turns: turns(sole, true, is_paused), mixes: counter.is_none() },
-            None if self.parts.is_empty() => Turning::default(),
-            None => self.turning_of_several(parts, counter, is_paused),
+    ) -> CounterTransition {
+        match slots.sole(&self.list) {
+            // Most probes have one slot.
+            Some(sole) => CounterTransition {
+                freezes: freezes_or_thaws(sole, true, is_paused),
+                uses_own: counter.is_none(),
+            },
+            None if self.list.is_empty() => CounterTransition::default(),
+            None => self.counter_transition_of_several(slots, counter, is_paused),
         }
     }
 
     #[inline(never)]
-    fn turning_of_several(
+    fn counter_transition_of_several(
         &self,
-        parts: &Parts,
+        slots: &SlotArena,
         counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool + Clone,
-    ) -> Turning {
-        let turns = parts.of(&self.parts).any(|part| turns(part, false, &is_paused));
+    ) -> CounterTransition {
+        let freezes = slots.of(&self.list).any(|slot| freezes_or_thaws(slot, false, &is_paused));
         let hooked = || {
-            let all = self.hooked(parts, is_paused.clone());
-            all.map(|part| part.action).filter(|action| !matches!(action, Action::Wrap))
+            let all = self.hooked(slots, is_paused.clone());
+            all.map(|slot| slot.action).filter(|action| !matches!(action, Action::Wrap))
         };
         let is_joint = hooked().nth(1).is_none() || hooked().all(Action::only_counts);
-        Turning { turns, mixes: counter.is_none() || !is_joint }
+        CounterTransition { freezes, uses_own: counter.is_none() || !is_joint }
     }
 
-    /// Freezes and thaws parts, now that the probe's counter is at `sum`. Calls `turned` with each.
-    pub(super) fn turn(
+    /// Freezes and thaws slots, now that the probe's counter is at `sum`. Calls `changed` with each
+    /// of these.
+    pub(super) fn freeze_or_thaw(
         &self,
-        parts: &mut Parts,
+        slots: &mut SlotArena,
         sum: u64,
         is_paused: impl Fn(usize) -> bool,
-        mut turned: impl FnMut(&Part),
+        mut changed: impl FnMut(&AttachmentSlot),
     ) {
-        let is_sole = parts.sole(&self.parts).is_some();
-        parts.change_each(&self.parts, |part| {
-            if turns(part, is_sole, &is_paused) {
-                part.turn(sum);
-                turned(part);
+        let is_sole = slots.sole(&self.list).is_some();
+        slots.change_each(&self.list, |slot| {
+            if freezes_or_thaws(slot, is_sole, &is_paused) {
+                slot.toggle_frozen(sum);
+                changed(slot);
             }
         });
     }
 
-    /// Notes that the attachments' own counters may count these parts' hits.
-    pub(super) fn mix(&self, parts: &mut Parts) {
-        parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
+    /// Notes that the attachments' own counters may count these slots' hits.
+    pub(super) fn use_own_counters(&self, slots: &mut SlotArena) {
+        slots.change_each(&self.list, |slot| slot.uses_own |= slot.action.counts());
     }
 
     /// Publishes a hook; returns the replaced one, which must go to `reclaimer`.
@@ -246,16 +251,16 @@ impl Members {
 }
 
 #[inline]
-fn listens(part: &Part, is_paused: impl Fn(usize) -> bool) -> bool {
-    !part.is_off && !is_paused(part.attachment())
+fn listens(slot: &AttachmentSlot, is_paused: impl Fn(usize) -> bool) -> bool {
+    !slot.is_off && !is_paused(slot.attachment())
 }
 
-/// Returns whether a part must be frozen or thawed. A sole part that does not listen stays as it
+/// Returns whether a slot must be frozen or thawed. A sole slot that does not listen stays as it
 /// is.
 #[inline]
-fn turns(part: &Part, is_sole: bool, is_paused: impl Fn(usize) -> bool) -> bool {
-    let listens = listens(part, is_paused);
-    if part.is_frozen { listens } else { !listens && !is_sole && part.action.counts() }
+fn freezes_or_thaws(slot: &AttachmentSlot, is_sole: bool, is_paused: impl Fn(usize) -> bool) -> bool {
+    let listens = listens(slot, is_paused);
+    if slot.is_frozen { listens } else { !listens && !is_sole && slot.action.counts() }
 }
 
 /// Takes a definition for this runtime. Returns `false` if another runtime in this process (a
@@ -272,10 +277,10 @@ pub(super) fn claim(definition: &Definition) -> bool {
     claimed.is_ok() || claimed == Err(ours)
 }
 
-/// One attachment's part in one probe.
+/// One attachment's slot in one probe.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "any of them may be true of any part")]
-pub(super) struct Part {
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be true of any slot")]
+pub(super) struct AttachmentSlot {
     pub(super) attachment: u32,
     pub(super) action: Action,
     /// Whether it is switched off, while its attachment goes on elsewhere.
@@ -283,18 +288,18 @@ pub(super) struct Part {
     /// Whether hits are counted now, instead of being delivered.
     pub(super) is_counting: bool,
     /// Whether the probe's counter does not count for it now, because it does not listen or has not
-    /// begun; other parts may be counting. Always false for a part that never counts.
+    /// begun; other slots may be counting. Always false for a slot that never counts.
     pub(super) is_frozen: bool,
     /// Whether its attachment's own counters may have counted hits, too.
-    pub(super) is_mixed: bool,
+    pub(super) uses_own: bool,
     /// While it is frozen, the number of hits that the probe's counter has counted for it.
     /// Otherwise the counter's value when it was thawed, less that number.
     pub(super) tally: u64,
-    /// The next newer part.
+    /// The next newer slot.
     next: Link,
 }
 
-impl Part {
+impl AttachmentSlot {
     pub(super) fn new(attachment: usize, action: Action) -> Self {
         let attachment = u32::try_from(attachment).expect("fewer than 2^32 attachments");
         Self {
@@ -303,21 +308,21 @@ impl Part {
             is_off: false,
             is_counting: false,
             is_frozen: action.counts(),
-            is_mixed: false,
+            uses_own: false,
             tally: 0,
             next: 0,
         }
     }
 
-    /// Returns a new part in the initial state that its consumer asks for.
+    /// Returns a new slot in the initial state that its consumer asks for.
     pub(super) fn starting(attachment: usize, action: Action, start: Start) -> Self {
         let is_either = matches!(action, Action::Call { counted: Some(_), .. });
         let (is_off, is_counting) = (start == Start::Off, is_either && start == Start::Counted);
         Self { is_off, is_counting, ..Self::new(attachment, action) }
     }
 
-    /// Freezes a thawed part, or thaws a frozen one, now that the probe's counter is at `sum`.
-    pub(super) fn turn(&mut self, sum: u64) {
+    /// Freezes a thawed slot, or thaws a frozen one, now that the probe's counter is at `sum`.
+    pub(super) fn toggle_frozen(&mut self, sum: u64) {
         self.is_frozen = !self.is_frozen;
         self.tally = sum.wrapping_sub(self.tally);
     }
@@ -332,121 +337,121 @@ impl Part {
     }
 }
 
-/// The index of a part, plus 1; 0 is none.
+/// The index of a slot, plus 1; 0 ends a list.
 type Link = u32;
 
-/// The parts in one probe.
+/// The slots in one probe.
 #[derive(Default)]
-pub(super) struct Chain {
+pub(super) struct SlotList {
     first: Link,
 }
 
-impl Chain {
+impl SlotList {
     pub(super) fn is_empty(&self) -> bool {
         self.first == 0
     }
 }
 
-/// The parts in all probes.
+/// The slots in all probes.
 #[derive(Default)]
-pub(super) struct Parts {
-    all: Vec<Part>,
-    /// Unused places, which are in no probe's chain.
-    free: Chain,
+pub(super) struct SlotArena {
+    all: Vec<AttachmentSlot>,
+    /// Unused places, which are in no probe's list.
+    free: SlotList,
     free_len: usize,
 }
 
-impl Parts {
-    /// Makes room for `more` parts.
+impl SlotArena {
+    /// Makes room for `more` slots.
     pub(super) fn reserve(&mut self, more: usize) {
         self.all.reserve(more.saturating_sub(self.free_len));
     }
 
-    /// Returns the parts of a chain, oldest first.
+    /// Returns the slots of a list, oldest first.
     #[inline]
-    pub(super) fn of(&self, chain: &Chain) -> impl Iterator<Item = &Part> + Clone {
-        let mut at = chain.first;
+    pub(super) fn of(&self, list: &SlotList) -> impl Iterator<Item = &AttachmentSlot> + Clone {
+        let mut at = list.first;
         std::iter::from_fn(move || {
-            let part = self.part(at)?;
-            at = part.next;
-            Some(part)
+            let slot = self.slot(at)?;
+            at = slot.next;
+            Some(slot)
         })
     }
 
-    /// Returns the only part of a chain; `None` if it has several or none.
+    /// Returns the only slot of a list; `None` if it has several or none.
     #[inline]
-    pub(super) fn sole(&self, chain: &Chain) -> Option<&Part> {
-        self.part(chain.first).filter(|part| part.next == 0)
+    pub(super) fn sole(&self, list: &SlotList) -> Option<&AttachmentSlot> {
+        self.slot(list.first).filter(|slot| slot.next == 0)
     }
 
-    /// Returns an attachment's part for changes.
-    pub(super) fn find_mut(&mut self, chain: &Chain, attachment: usize) -> Option<&mut Part> {
-        let mut at = chain.first;
-        while self.part(at)?.attachment() != attachment {
-            at = self.part(at)?.next;
+    /// Returns an attachment's slot for changes.
+    pub(super) fn find_mut(&mut self, list: &SlotList, attachment: usize) -> Option<&mut AttachmentSlot> {
+        let mut at = list.first;
+        while self.slot(at)?.attachment() != attachment {
+            at = self.slot(at)?.next;
         }
         Some(&mut self.all[at as usize - 1])
     }
 
-    /// Calls `change` with each part of a chain.
+    /// Calls `change` with each slot of a list.
     #[inline]
-    pub(super) fn change_each(&mut self, chain: &Chain, mut change: impl FnMut(&mut Part)) {
-        let mut at = chain.first;
-        while let Some(part) = self.all.get_mut((at as usize).wrapping_sub(1)) {
-            at = part.next;
-            change(part);
+    pub(super) fn change_each(&mut self, list: &SlotList, mut change: impl FnMut(&mut AttachmentSlot)) {
+        let mut at = list.first;
+        while let Some(slot) = self.all.get_mut((at as usize).wrapping_sub(1)) {
+            at = slot.next;
+            change(slot);
         }
     }
 
-    /// Adds a part, as the newest.
-    pub(super) fn add(&mut self, chain: &mut Chain, part: Part) {
-        let link = self.place(part);
-        let (mut last, mut at) = (0, chain.first);
-        while let Some(part) = self.part(at) {
-            (last, at) = (at, part.next);
+    /// Adds a slot, as the newest.
+    pub(super) fn add(&mut self, list: &mut SlotList, slot: AttachmentSlot) {
+        let link = self.store(slot);
+        let (mut last, mut at) = (0, list.first);
+        while let Some(slot) = self.slot(at) {
+            (last, at) = (at, slot.next);
         }
         match last {
-            0 => chain.first = link,
+            0 => list.first = link,
             last => self.all[last as usize - 1].next = link,
         }
     }
 
-    fn place(&mut self, part: Part) -> Link {
-        let part = Part { next: 0, ..part };
+    fn store(&mut self, slot: AttachmentSlot) -> Link {
+        let slot = AttachmentSlot { next: 0, ..slot };
         let link = self.free.first;
         if link == 0 {
-            self.all.push(part);
-            return Link::try_from(self.all.len()).expect("fewer than 2^32 parts");
+            self.all.push(slot);
+            return Link::try_from(self.all.len()).expect("fewer than 2^32 slots");
         }
         let place = &mut self.all[link as usize - 1];
         self.free.first = place.next;
         self.free_len -= 1;
-        *place = part;
+        *place = slot;
         link
     }
 
-    /// Removes an attachment's part, if there is one; returns it.
-    pub(super) fn remove(&mut self, chain: &mut Chain, attachment: usize) -> Option<Part> {
-        let (mut before, mut at) = (0, chain.first);
-        while let Some(part) = self.part(at).copied() {
-            if part.attachment() == attachment {
+    /// Removes an attachment's slot, if there is one; returns it.
+    pub(super) fn remove(&mut self, list: &mut SlotList, attachment: usize) -> Option<AttachmentSlot> {
+        let (mut before, mut at) = (0, list.first);
+        while let Some(slot) = self.slot(at).copied() {
+            if slot.attachment() == attachment {
                 if before == 0 {
-                    chain.first = part.next;
+                    list.first = slot.next;
                 } else {
-                    self.all[before as usize - 1].next = part.next;
+                    self.all[before as usize - 1].next = slot.next;
                 }
                 self.all[at as usize - 1].next = self.free.first;
                 self.free.first = at;
                 self.free_len += 1;
-                return Some(part);
+                return Some(slot);
             }
-            (before, at) = (at, part.next);
+            (before, at) = (at, slot.next);
         }
         None
     }
 
     #[inline]
-    fn part(&self, link: Link) -> Option<&Part> {
+    fn slot(&self, link: Link) -> Option<&AttachmentSlot> {
         self.all.get((link as usize).wrapping_sub(1))
     }
 }
@@ -464,49 +469,49 @@ mod tests {
         Action::Call { suppressed: CounterAt::new(7), counted }
     }
 
-    /// Checks which of two attachments' parts are frozen, and their counts, as hooks are made.
+    /// Checks which of two attachments' slots are frozen, and their counts, as hooks are made.
     #[test]
     fn a_part_is_frozen_while_others_count_and_it_does_not_listen() {
-        let (mut parts, mut members) = (Parts::default(), Members::default());
-        let make = |members: &Members, parts: &mut Parts, sum: u64, paused: &[usize]| {
+        let (mut slots, mut probe) = (SlotArena::default(), ProbeAttachments::default());
+        let make = |probe: &ProbeAttachments, slots: &mut SlotArena, sum: u64, paused: &[usize]| {
             let is_paused = |at: usize| paused.contains(&at);
-            let is_to_turn = members.turning(parts, Some(CounterAt::new(1)), is_paused).turns;
-            let mut turned = Vec::new();
-            members.turn(parts, sum, is_paused, |part| turned.push(part.attachment()));
-            assert_eq!(is_to_turn, !turned.is_empty());
-            let told = |part: &Part| (part.attachment(), part.is_frozen, part.counted(sum));
-            (turned, parts.of(&members.parts).map(told).collect::<Vec<_>>())
+            let is_to_change = probe.counter_transition(slots, Some(CounterAt::new(1)), is_paused).freezes;
+            let mut changed = Vec::new();
+            probe.freeze_or_thaw(slots, sum, is_paused, |slot| changed.push(slot.attachment()));
+            assert_eq!(is_to_change, !changed.is_empty());
+            let seen = |slot: &AttachmentSlot| (slot.attachment(), slot.is_frozen, slot.counted(sum));
+            (changed, slots.of(&probe.list).map(seen).collect::<Vec<_>>())
         };
-        members.add(&mut parts, Part::new(0, count()));
-        assert_eq!(make(&members, &mut parts, 10, &[]), (vec![0], vec![(0, false, 0)]));
-        // A sole part stays thawed while it is paused.
-        assert_eq!(make(&members, &mut parts, 13, &[0]), (vec![], vec![(0, false, 3)]));
-        members.add(&mut parts, Part::new(1, count()));
-        assert_eq!(make(&members, &mut parts, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
-        assert_eq!(make(&members, &mut parts, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
-        assert_eq!(make(&members, &mut parts, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
-        assert_eq!(make(&members, &mut parts, 22, &[0, 1]).1, [(0, true, 6), (1, true, 8)]);
-        // A part that becomes sole again gets no late hits until it listens.
-        assert!(members.remove(&mut parts, 1).is_some());
-        assert_eq!(make(&members, &mut parts, 25, &[0]), (vec![], vec![(0, true, 6)]));
-        assert_eq!(make(&members, &mut parts, 25, &[]), (vec![0], vec![(0, false, 6)]));
-        assert_eq!(members.set_off(&mut parts, 0, true), Some(true));
-        members.add(&mut parts, Part::new(2, call(None)));
-        let (turned, told) = make(&members, &mut parts, 27, &[]);
-        assert_eq!((turned, told[0]), (vec![0], (0, true, 8)));
+        probe.add(&mut slots, AttachmentSlot::new(0, count()));
+        assert_eq!(make(&probe, &mut slots, 10, &[]), (vec![0], vec![(0, false, 0)]));
+        // A sole slot stays thawed while it is paused.
+        assert_eq!(make(&probe, &mut slots, 13, &[0]), (vec![], vec![(0, false, 3)]));
+        probe.add(&mut slots, AttachmentSlot::new(1, count()));
+        assert_eq!(make(&probe, &mut slots, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
+        assert_eq!(make(&probe, &mut slots, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
+        assert_eq!(make(&probe, &mut slots, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
+        assert_eq!(make(&probe, &mut slots, 22, &[0, 1]).1, [(0, true, 6), (1, true, 8)]);
+        // A slot that becomes sole again gets no late hits until it listens.
+        assert!(probe.remove(&mut slots, 1).is_some());
+        assert_eq!(make(&probe, &mut slots, 25, &[0]), (vec![], vec![(0, true, 6)]));
+        assert_eq!(make(&probe, &mut slots, 25, &[]), (vec![0], vec![(0, false, 6)]));
+        assert_eq!(probe.set_off(&mut slots, 0, true), Some(true));
+        probe.add(&mut slots, AttachmentSlot::new(2, call(None)));
+        let (changed, seen) = make(&probe, &mut slots, 27, &[]);
+        assert_eq!((changed, seen[0]), (vec![0], (0, true, 8)));
     }
 
     #[test]
-    fn attachments_count_by_their_own_where_one_may_be_told() {
+    fn attachments_use_their_own_counters_where_one_may_be_called() {
         let mixed = |actions: &[Action], counter: Option<CounterAt>, paused: &[usize]| {
-            let (mut parts, mut members) = (Parts::default(), Members::default());
+            let (mut slots, mut probe) = (SlotArena::default(), ProbeAttachments::default());
             for (attachment, action) in actions.iter().enumerate() {
-                members.add(&mut parts, Part::new(attachment, *action));
+                probe.add(&mut slots, AttachmentSlot::new(attachment, *action));
             }
-            if members.turning(&parts, counter, |at| paused.contains(&at)).mixes {
-                members.mix(&mut parts);
+            if probe.counter_transition(&slots, counter, |at| paused.contains(&at)).uses_own {
+                probe.use_own_counters(&mut slots);
             }
-            parts.of(&members.parts).map(|part| part.is_mixed).collect::<Vec<_>>()
+            slots.of(&probe.list).map(|slot| slot.uses_own).collect::<Vec<_>>()
         };
         let (own, either) = (Some(CounterAt::new(1)), call(Some(CounterAt::new(8))));
         assert_eq!(mixed(&[count()], own, &[]), [false]);
@@ -514,60 +519,56 @@ mod tests {
         assert_eq!(mixed(&[either, Action::Wrap], own, &[]), [false; 2]);
         assert_eq!(mixed(&[either, count()], own, &[]), [true; 2]);
         assert_eq!(mixed(&[count(), call(None)], own, &[]), [true, false]);
-        assert_eq!(
-            mixed(&[count(), count(), call(None)], own, &[2]),
-            [false; 3],
-            "it is told of nothing now"
-        );
+        assert_eq!(mixed(&[count(), count(), call(None)], own, &[2]), [false; 3], "it is not called now");
         assert_eq!(mixed(&[count()], None, &[]), [true], "the probe has none");
     }
 
-    fn attachments(parts: &Parts, chain: &Chain) -> Vec<usize> {
-        parts.of(chain).map(Part::attachment).collect()
+    fn attachments(slots: &SlotArena, list: &SlotList) -> Vec<usize> {
+        slots.of(list).map(AttachmentSlot::attachment).collect()
     }
 
     #[test]
-    fn what_others_count_is_not_told_to_one_that_is_frozen() {
-        let mut part = Part::new(0, Action::Count(CounterAt::new(7)));
-        assert!(part.is_frozen);
-        assert_eq!(part.counted(100), 0);
-        part.turn(100);
-        assert_eq!(part.counted(103), 3);
-        part.turn(104);
-        assert_eq!((part.is_frozen, part.counted(104), part.counted(200)), (true, 4, 4));
-        part.turn(200);
-        assert_eq!((part.is_frozen, part.counted(200), part.counted(201)), (false, 4, 5));
-        let never = Part::new(0, Action::Call { suppressed: CounterAt::new(7), counted: None });
-        assert!(!never.is_frozen && !Part::new(0, Action::Wrap).is_frozen);
-        assert!(size_of::<Part>() <= 32);
+    fn a_frozen_slot_gets_no_hits_that_others_count() {
+        let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(7)));
+        assert!(slot.is_frozen);
+        assert_eq!(slot.counted(100), 0);
+        slot.toggle_frozen(100);
+        assert_eq!(slot.counted(103), 3);
+        slot.toggle_frozen(104);
+        assert_eq!((slot.is_frozen, slot.counted(104), slot.counted(200)), (true, 4, 4));
+        slot.toggle_frozen(200);
+        assert_eq!((slot.is_frozen, slot.counted(200), slot.counted(201)), (false, 4, 5));
+        let never = AttachmentSlot::new(0, Action::Call { suppressed: CounterAt::new(7), counted: None });
+        assert!(!never.is_frozen && !AttachmentSlot::new(0, Action::Wrap).is_frozen);
+        assert!(size_of::<AttachmentSlot>() <= 32);
     }
 
     proptest! {
         #[test]
         fn as_lists_of_each_probe(steps in prop::collection::vec((any::<bool>(), 0_usize..3, 0_usize..4), 1..80)) {
-            let mut parts = Parts::default();
-            let mut chains = [const { Chain { first: 0 } }; 3];
+            let mut slots = SlotArena::default();
+            let mut heads = [const { SlotList { first: 0 } }; 3];
             let mut lists = [const { Vec::<usize>::new() }; 3];
             let mut most = 0;
             for (adds, probe, attachment) in steps {
-                let (chain, list) = (&mut chains[probe], &mut lists[probe]);
+                let (head, list) = (&mut heads[probe], &mut lists[probe]);
                 let had = list.contains(&attachment);
-                prop_assert_eq!(parts.find_mut(chain, attachment).map(|part| part.attachment()), had.then_some(attachment));
+                prop_assert_eq!(slots.find_mut(head, attachment).map(|slot| slot.attachment()), had.then_some(attachment));
                 if !adds {
-                    parts.remove(chain, attachment);
+                    slots.remove(head, attachment);
                     list.retain(|it| *it != attachment);
                 } else if !had {
-                    parts.add(chain, Part::new(attachment, Action::Wrap));
+                    slots.add(head, AttachmentSlot::new(attachment, Action::Wrap));
                     list.push(attachment);
                 }
                 most = most.max(lists.iter().map(Vec::len).sum());
-                for (chain, list) in chains.iter().zip(&lists) {
-                    prop_assert_eq!(&attachments(&parts, chain), list);
-                    prop_assert_eq!(chain.is_empty(), list.is_empty());
-                    let sole = parts.sole(chain).map(Part::attachment);
+                for (head, list) in heads.iter().zip(&lists) {
+                    prop_assert_eq!(&attachments(&slots, head), list);
+                    prop_assert_eq!(head.is_empty(), list.is_empty());
+                    let sole = slots.sole(head).map(AttachmentSlot::attachment);
                     prop_assert_eq!(sole, list.first().copied().filter(|_| list.len() == 1));
                 }
-                prop_assert_eq!(parts.all.len(), most, "what is removed is used again");
+                prop_assert_eq!(slots.all.len(), most, "what is removed is used again");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Unpublished data, and how operations end: which hits they wait for, and which data they free.
+//! The end of an operation: which hits it waits for, and which memory it frees.
 //!
 //! | operation | waits |
 //! |---|---|
@@ -7,15 +7,13 @@
 //! | pause, detach | for these, and for hits in its own consumer |
 //!
 //! Threads are between a site and a consumer for a few instructions, so counts are at rest after
-//! the wait. A later operation frees whatever other hits may still be reading
+//! the wait. A later operation frees memory that other hits may still be reading
 //! ([`Reclaimer`](crate::engine::dispatch::Reclaimer)).
-//!
-//! Data that operations unpublished, kept until no hit can be using it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::counting::count;
+use super::counting::sum;
 use super::lock::lock;
 use crate::engine::dispatch::{
     BarrierProof, CounterAt, Quiescent, Subscription, Unpublished, WaitFor, synchronize,
@@ -29,79 +27,79 @@ use crate::engine::sites::Visibility;
 ///
 /// Returns `None` if it waited for no hit. Inside a hit it never waits, since the awaited hit may
 /// be further down the same stack.
-pub(super) fn settle(visibility: Visibility, awaited: Option<WaitFor>) -> Option<Quiescent> {
+pub(super) fn finish_operation(visibility: Visibility, awaited: Option<WaitFor>) -> Option<Quiescent> {
     // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();
     let is_synchronous = visibility == Visibility::Synchronous;
     if !is_synchronous && !lock().reclaimer.has_new() {
         return None;
     }
-    let (garbage, fenced) = collect(|_| true);
-    free(garbage);
+    let (reclaimable, fenced) = take_reclaimable(|_| true);
+    free(reclaimable);
     let left = synchronize(&fenced?, awaited.filter(|_| is_synchronous)?);
     // Threads that were between a site and a consumer have moved on.
     if left.is_some() && !lock().reclaimer.is_empty() {
-        free(collect(|_| true).0);
+        free(take_reclaimable(|_| true).0);
     }
     left
 }
 
-/// Frees data that no thread can be using, except consumers: an operation that does not detach
-/// should not run the code of a consumer's `drop`. An attachment's remains are retired together
-/// with its hooks or after them. Waits for no thread.
-pub(super) fn tidy() {
+/// Frees data that no thread can be using, except detached attachments: an operation that does not
+/// detach should not run the code of a consumer's `drop`. These were retired together with their
+/// hooks or later. Waits for no thread.
+pub(super) fn reclaim_hooks() {
     let _whole = Uncancellable::new();
-    free(collect(|garbage| !matches!(garbage, Garbage::Detached(_))).0);
+    free(take_reclaimable(|data| !matches!(data, Reclaimable::Detached(_))).0);
 }
 
-fn collect(is_asked_for: fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<BarrierProof>) {
+fn take_reclaimable(is_asked_for: fn(&Reclaimable) -> bool) -> (Vec<Reclaimable>, Option<BarrierProof>) {
     let mut locked = lock();
     if locked.reclaimer.is_empty() {
         drop(locked);
         return (Vec::new(), BarrierProof::new());
     }
     let fenced = BarrierProof::new();
-    let garbage = fenced.as_ref().map(|fenced| locked.reclaimer.collect(fenced, is_asked_for));
-    (garbage.unwrap_or_default(), fenced)
+    let reclaimable = fenced.as_ref().map(|fenced| locked.reclaimer.collect(fenced, is_asked_for));
+    (reclaimable.unwrap_or_default(), fenced)
 }
 
-fn free(garbage: Vec<Garbage>) {
+fn free(reclaimable: Vec<Reclaimable>) {
     let mut ranges = Vec::new();
-    for one in garbage {
+    for data in reclaimable {
         // Consumers are dropped here. Their code may do anything: the lock is free.
-        match one {
-            Garbage::Hooks(hooks) => drop(hooks),
-            Garbage::Detached(detached) => {
-                let Detached { subscription, counters, used, late } = *detached;
+        match data {
+            Reclaimable::Hooks(hooks) => drop(hooks),
+            Reclaimable::Detached(detached) => {
+                let DetachedAttachment { subscription, counters, used, joined } = *detached;
                 // A consumer that is dropped may still ask for it.
                 let suppressed = counters.clone().next().map(CounterAt::new);
-                subscription.keep_suppressed(suppressed.map_or(0, count));
+                subscription.keep_suppressed(suppressed.map_or(0, sum));
                 drop(subscription.take_unreachable());
                 ranges.push((counters, used));
-                ranges.extend(late.into_iter().map(|late| (late.clone(), late.len())));
+                ranges.extend(joined.into_iter().map(|range| (range.clone(), range.len())));
             }
-            Garbage::Provider(garbage) => drop(garbage),
+            Reclaimable::Provider(memory) => drop(memory),
         }
     }
     if ranges.iter().any(|(range, _)| !range.is_empty()) {
         let mut locked = lock();
-        ranges.into_iter().for_each(|(range, used)| locked.attachments.counters.give_back(range, used));
+        ranges.into_iter().for_each(|(range, used)| locked.attachments.counters.release(range, used));
     }
 }
 
-/// Data that threads inside a hit may still be using. Dropping it frees it.
-pub(super) enum Garbage {
+/// Unpublished data that threads inside a hit may still be using. Dropping it frees it.
+pub(super) enum Reclaimable {
     Hooks(Unpublished),
-    Detached(Box<Detached>),
+    Detached(Box<DetachedAttachment>),
     Provider(provider::RetiredMemory),
 }
 
-/// The remains of an attachment. They include its consumer if no thread has waited for that.
-pub(super) struct Detached {
+/// An attachment after its end. It has its consumer if no thread has waited for that.
+pub(super) struct DetachedAttachment {
     pub(super) subscription: Arc<Subscription>,
     pub(super) counters: Range<usize>,
     /// The number of counters, from the first, that may have counted hits.
     pub(super) used: usize,
     /// The counters of probes that have joined later.
-    pub(super) late: Vec<Range<usize>>,
+    pub(super) joined: Vec<Range<usize>>,
 }

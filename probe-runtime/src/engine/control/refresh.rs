@@ -1,17 +1,15 @@
-//! Updating attachments for loaded and unloaded objects, and for discovered call sites.
+//! Bringing attachments up to date with loaded and unloaded objects and discovered call sites; and
+//! the data of probes, which is copied so that the counts of unloaded ones keep their names.
 //!
 //! Cost: after an unload, a pass over all probes and attachments. After loads or discoveries alone,
 //! a pass over the new probes and their attachments. Otherwise a query of the dynamic linker.
-//!
-//! Data of probes: from the definition while a probe is loaded, and from a copy once an attached
-//! probe is unloaded, so that its counts keep their name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lock::Control;
-use super::reclaim::Garbage;
-use super::site_backend::{forget_unloaded_text, leave_taken, refuse_taken};
+use super::reclaim::Reclaimable;
+use super::site_backend::{exclude_taken_sites, forget_unloaded_text, refuse_taken_sites};
 use crate::engine::dispatch::Epoch;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 #[cfg(probe_backend = "patched")]
@@ -25,87 +23,92 @@ impl Control {
     pub(super) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> KeptLoaded<'a> {
         let (change, loaded) = self.registry.refresh(frozen);
         if let Some(change) = change {
-            self.take_over(change, frozen, loaded);
+            self.apply(change, frozen, loaded);
         }
         loaded
     }
 
-    fn take_over(&mut self, change: Change, frozen: &Frozen, loaded: KeptLoaded<'_>) {
+    fn apply(&mut self, change: Change, frozen: &Frozen, loaded: KeptLoaded<'_>) {
         self.changes += 1;
         forget_unloaded_text(&change.gone);
         if self.attachments.any_persistent() {
             if change.is_list_new {
-                self.attachments.note_gone(&self.registry, loaded);
+                self.attachments.forget_unloaded(&self.registry, loaded);
             }
             let all = || (0..self.registry.len()).map(ProbeId::new).collect::<Vec<_>>();
             let all = change.is_list_new.then(all);
             let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
             found.sort_unstable();
             let ids = all.as_ref().unwrap_or(&change.new_probes);
-            self.attachments.note_late(ids, &found, &self.registry, loaded);
+            self.attachments.note_new(ids, &found, &self.registry, loaded);
         }
         if !change.is_list_new {
-            self.adopt(&change.found, false, loaded);
-            self.take_in(change.new_probes, frozen, loaded);
-            self.join_at_once(loaded);
+            self.adopt_call_sites(&change.found, false, loaded);
+            self.extend_to_copies(change.new_probes, frozen, loaded);
+            self.join_without_calls(loaded);
             return;
         }
         #[cfg(probe_backend = "patched")]
         self.forget_unswitched();
         for unloaded in change.unloaded {
-            self.has_unloaded = true;
-            self.reclaimer.retire(Epoch::UNKNOWN, Garbage::Provider(unloaded));
+            self.has_unloaded_calls = true;
+            self.reclaimer.retire(Epoch::UNKNOWN, Reclaimable::Provider(unloaded));
         }
-        self.adopt(&change.found, true, loaded);
-        // No probe above these ever had members.
-        let attached = self.attachments.known().collect();
-        let attached = self.show_new(attached, frozen, loaded);
-        self.remember(&attached, loaded);
+        self.adopt_call_sites(&change.found, true, loaded);
+        // No probe above these ever had an attachment.
+        let known = self.attachments.known_probes().collect();
+        let attached = self.show_copies(known, frozen, loaded);
+        self.keep_infos(&attached, loaded);
         for at in self.attachments.numbers() {
-            if let Some(attached) = self.attachments.attached(at) {
-                let ids = Arc::clone(&attached.ids);
-                self.switch_late(at, &ids, loaded);
+            if let Some(record) = self.attachments.record(at) {
+                let ids = Arc::clone(&record.ids);
+                self.switch_unasked(at, &ids, loaded);
             }
         }
-        self.join_at_once(loaded);
+        self.join_without_calls(loaded);
     }
 
     /// Extends attachments to the new copies of these probes.
-    fn take_in(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) {
+    fn extend_to_copies(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) {
         ids.sort_unstable();
         ids.dedup();
-        let attached = self.show_new(ids, frozen, loaded);
-        self.remember(&attached, loaded);
+        let attached = self.show_copies(ids, frozen, loaded);
+        self.keep_infos(&attached, loaded);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for id in attached {
             for attachment in self.attachments.attachments_of(id) {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
-        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids, loaded));
+        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_unasked(attachment, &ids, loaded));
     }
 
     /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
     /// probes.
-    fn show_new(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) -> Vec<ProbeId> {
-        ids.retain(|id| self.attachments.has_parts(*id));
-        leave_taken(&mut self.registry, &ids, frozen, loaded);
+    fn show_copies(
+        &mut self,
+        mut ids: Vec<ProbeId>,
+        frozen: &Frozen,
+        loaded: KeptLoaded<'_>,
+    ) -> Vec<ProbeId> {
+        ids.retain(|id| self.attachments.is_attached(*id));
+        exclude_taken_sites(&mut self.registry, &ids, frozen, loaded);
         self.attachments.show(&ids, &self.registry, loaded);
         ids
     }
 
-    /// Switches the sites of some of an attachment's probes to their mode, without a call that
-    /// asked for it, and keeps the result as its late report.
-    pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+    /// Switches the sites of some of an attachment's probes to their mode. No caller asked for it,
+    /// so the result becomes the attachment's late report.
+    pub(super) fn switch_unasked(&mut self, attachment: usize, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
         let mut late = Report::default();
-        refuse_taken(&self.registry, ids, &mut late);
-        let unsettled =
-            self.attachments.attached(attachment).map(|attached| attached.subscription.begin_transition());
-        self.switch_each(ids, &[], self.access_to_new(), &mut late, loaded);
-        if let (Some(attached), Some(unsettled)) = (self.attachments.attached(attachment), unsettled) {
-            attached.subscription.commit_locked(unsettled);
+        refuse_taken_sites(&self.registry, ids, &mut late);
+        let transition =
+            self.attachments.record(attachment).map(|record| record.subscription.begin_transition());
+        self.switch_probes(ids, &[], self.access_to_new(), &mut late, loaded);
+        if let (Some(record), Some(transition)) = (self.attachments.record(attachment), transition) {
+            record.subscription.commit_locked(transition);
         }
-        self.attachments.keep_late(attachment, late);
+        self.attachments.set_late_report(attachment, late);
     }
 
     /// Forgets refusals of sites in unloaded objects. Called after objects were loaded or unloaded.
@@ -113,10 +116,11 @@ impl Control {
     /// kept.
     #[cfg(probe_backend = "patched")]
     fn forget_unswitched(&mut self) {
-        if self.unswitched.all().is_empty() {
+        if self.unswitched.borrow().is_empty() {
             return;
         }
-        let held = self.attachments.known().filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
+        let held =
+            self.attachments.known_probes().filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
         self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
     }
 }
@@ -134,7 +138,7 @@ impl Control {
     /// Returns probes in their present state, including changed bytes of their sites. Omits
     /// unloaded probes.
     pub(super) fn infos(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<ProbeInfo> {
-        self.with_strays(ids, loaded, Self::info).map(|(_, info)| info).collect()
+        self.with_foreign_writes(ids, loaded, Self::info).map(|(_, info)| info).collect()
     }
 
     /// Returns attached probes in their present state, including changed bytes, or from the copy if
@@ -144,57 +148,57 @@ impl Control {
         ids: &[ProbeId],
         loaded: KeptLoaded<'_>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        self.with_strays(ids, loaded, Self::attached_info)
+        self.with_foreign_writes(ids, loaded, Self::attached_info)
     }
 
     /// Returns the sites of these probes that are not as they were left.
-    pub(super) fn strays(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
-        self.unswitched.strays(&self.registry, ids, || self.attachments.left_each(ids), loaded)
+    pub(super) fn foreign_writes(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
+        self.unswitched.foreign_writes(&self.registry, ids, || self.attachments.modes_left(ids), loaded)
     }
 
-    fn with_strays(
+    fn with_foreign_writes(
         &self,
         ids: &[ProbeId],
         loaded: KeptLoaded<'_>,
         info: fn(&Self, ProbeId, KeptLoaded<'_>) -> Option<ProbeInfo>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        let mut strays = self.strays(ids, loaded);
-        crate::engine::order::sort_by(&mut strays, |(a, _), (b, _)| a.cmp(b));
+        let mut writes = self.foreign_writes(ids, loaded);
+        crate::engine::order::sort_by(&mut writes, |(a, _), (b, _)| a.cmp(b));
         ids.iter().filter_map(move |id| {
-            let own = &strays[strays.partition_point(|(of, _)| of < id)..];
-            let own = own.iter().take_while(|(of, _)| of == id).map(|(_, stray)| stray.clone());
+            let own = &writes[writes.partition_point(|(of, _)| of < id)..];
+            let own = own.iter().take_while(|(of, _)| of == id).map(|(_, write)| write.clone());
             Some((*id, info(self, *id, loaded)?.with_foreign(own.collect())))
         })
     }
 
     /// Returns an attached probe in its present state, or from the copy if it is unloaded.
     pub(super) fn attached_info(&self, id: ProbeId, loaded: KeptLoaded<'_>) -> Option<ProbeInfo> {
-        self.info(id, loaded).or_else(|| self.remembered.get(&id).map(ProbeInfo::unloaded))
+        self.info(id, loaded).or_else(|| self.kept_infos.get(&id).map(ProbeInfo::unloaded))
     }
 
     /// Copies the data of attached probes that may be unloaded. Probes of the executable stay.
-    pub(super) fn remember(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+    pub(super) fn keep_infos(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
         if self.registry.is_main_only() {
             return;
         }
         for &id in ids {
-            if self.registry.is_in_main(id) || self.remembered.contains_key(&id) {
+            if self.registry.is_in_main(id) || self.kept_infos.contains_key(&id) {
                 continue;
             }
             if let Some(info) = self.info(id, loaded) {
-                self.remembered.insert(id, info);
+                self.kept_infos.insert(id, info);
             }
         }
     }
 
     /// Drops the copies of probes that have no attachment any more.
-    pub(super) fn forget(&mut self, ids: &[ProbeId]) {
-        if self.remembered.is_empty() {
+    pub(super) fn drop_infos(&mut self, ids: &[ProbeId]) {
+        if self.kept_infos.is_empty() {
             return;
         }
         for id in ids {
-            if !self.attachments.has_parts(*id) {
-                self.remembered.remove(id);
+            if !self.attachments.is_attached(*id) {
+                self.kept_infos.remove(id);
             }
         }
     }

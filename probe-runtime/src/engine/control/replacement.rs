@@ -4,11 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 use std::{fmt, iter};
 
-use super::attachments::Attached;
+use super::attachments::AttachmentRecord;
 use super::lock::{Control, operate};
-use super::reclaim::settle;
+use super::reclaim::finish_operation;
 use super::site_backend::HeldText;
-use super::sites::Policy;
+use super::sites::PatchPolicy;
 use super::{DeliveryMode, init};
 use crate::engine::dispatch::{Action, Subscription, WaitFor, Wrapper};
 use crate::engine::error::Error;
@@ -62,7 +62,7 @@ impl Replacement {
     /// Returns the result of activating copies of its sites that were loaded later, as
     /// [`Attachment::late_report`](crate::Attachment::late_report) does.
     pub fn late_report(&self) -> Report {
-        let late = |number| operate(|control, _| control.attachments.late(number));
+        let late = |number| operate(|control, _| control.attachments.late_report(number));
         self.number.map(late).unwrap_or_default()
     }
 
@@ -70,7 +70,7 @@ impl Replacement {
     /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
         operate(|control, loaded| {
-            let id = *control.attachments.attached(self.number?)?.ids.first()?;
+            let id = *control.attachments.record(self.number?)?.ids.first()?;
             control.attached_info(id, loaded)
         })
     }
@@ -85,7 +85,7 @@ impl Replacement {
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = operate(|control, loaded| control.detach(number, loaded));
-        settle(Visibility::Synchronous, Some(WaitFor::Passing));
+        finish_operation(Visibility::Synchronous, Some(WaitFor::Passing));
         report
     }
 }
@@ -116,15 +116,15 @@ where
     let definition = function.definition().ok_or(Error::WithoutProbes)?;
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
     crate::engine::registry::see(definition);
-    init::require()?;
+    init::try_init()?;
     // Once these objects were unloaded, the function could not be found by its address again, and
     // the closure could not be dropped.
-    init::keep(std::ptr::from_ref(definition).addr())?;
-    init::keep((boxed as *const ()).addr())?;
+    init::pin_object_at(std::ptr::from_ref(definition).addr())?;
+    init::pin_object_at((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
     let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
     let (number, report) = operate(|control, loaded| control.install(definition, &subscription, loaded));
-    settle(Visibility::Synchronous, None);
+    finish_operation(Visibility::Synchronous, None);
     let replacement = Replacement { number, report };
     if replacement.report.refused() != 0 {
         return Err(Error::NotReplaced(Box::new(replacement.report.clone())));
@@ -150,10 +150,16 @@ impl Control {
             }
             return (None, report);
         }
-        let policy = Policy { text: self.attachments.common_text_policy(), ..Policy::default() };
-        let attached =
-            Attached::new(ids, DeliveryMode::Counted, 0..0, subscription, policy, HeldText::default());
-        let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
+        let policy = PatchPolicy { text: self.attachments.common_text_policy(), ..PatchPolicy::default() };
+        let record = AttachmentRecord::new(
+            ids,
+            DeliveryMode::Counted,
+            0..0,
+            subscription,
+            policy,
+            HeldText::default(),
+        );
+        let number = self.register_attachment(record, iter::once(Action::Wrap), &[], &mut report, loaded);
         (Some(number), report)
     }
 }

@@ -1,14 +1,13 @@
-//! Sets of probes, and lists of all probes and of unreadable ones.
-//!
-//! Finding the probes that a selector's text names, or suggestions if it names none.
+//! Sets of probes: finding those that a selector names, and lists of all probes and of unreadable
+//! ones.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::join::Rule;
+use super::join::JoinRule;
 use super::lock::{Control, operate};
-use super::sites::Policy;
+use super::sites::PatchPolicy;
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 #[cfg(probe_backend = "patched")]
@@ -44,15 +43,15 @@ pub fn probes() -> Vec<ProbeInfo> {
     list
 }
 
-/// Returns the number of probes so far, unloaded ones and functions that were left out included.
-pub(crate) fn probe_numbers() -> usize {
+/// Returns the number of probes so far, including unloaded ones and functions that were left out.
+pub(crate) fn probe_count() -> usize {
     operate(|control, _| control.registry.len())
 }
 
 /// Returns these probes, without unloaded ones, each with the file of its object: empty for the
 /// executable.
 #[cfg(probe_agent)]
-pub(crate) fn described(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
+pub(crate) fn infos_with_objects(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
     operate(|control, loaded| {
         let infos = control.infos(ids, loaded).into_iter();
         infos
@@ -67,7 +66,7 @@ pub(crate) fn described(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
 /// Returns the number of attachments.
 #[cfg(probe_agent)]
 pub(crate) fn attachment_count() -> usize {
-    operate(|control, _| control.attachments.all.iter().flatten().count())
+    operate(|control, _| control.attachments.records.iter().flatten().count())
 }
 
 /// Returns the number of sites that are left alone because their records, or the definitions that
@@ -97,12 +96,12 @@ pub fn unreadable_objects() -> Vec<String> {
     return Vec::new();
 }
 
-/// The time between two looks of a thread that looks for probes by itself. Without patching, none
-/// appear.
-pub(crate) const BETWEEN_LOOKS: Duration =
+/// The time between two looks of a thread that discovers probes periodically. Without patching, no
+/// probes appear.
+pub(crate) const DISCOVERY_INTERVAL: Duration =
     Duration::from_millis(if cfg!(probe_backend = "patched") { 300 } else { 3_600_000 });
 
-/// Looks for probes that have appeared, and lets them join [persistent](ProbeSet::persistent)
+/// Discovers probes that have appeared, and lets them join [persistent](ProbeSet::persistent)
 /// attachments, as each operation does. Call it after loading an object.
 ///
 /// Cost: without new objects and discovered functions, a query of the dynamic linker.
@@ -133,11 +132,11 @@ pub fn discover_probes() {
 #[derive(Clone)]
 pub struct ProbeSet {
     pub(super) ids: Arc<[ProbeId]>,
-    pub(super) policy: Policy,
+    pub(super) policy: PatchPolicy,
     /// Terms of its selector that named nothing.
     pub(super) unmatched: Arc<[UnmatchedTerm]>,
     /// The rule that chose the probes.
-    pub(super) rule: Option<Arc<Rule>>,
+    pub(super) rule: Option<Arc<JoinRule>>,
     /// The number of changes of the registry by then.
     pub(super) as_of: u64,
     /// For how many probes that join later consumers should have room; 0 unless it is persistent.
@@ -148,7 +147,7 @@ impl ProbeSet {
     /// Returns the empty set.
     #[cfg(all(feature = "finstrument", not(probe_discovers)))]
     pub(crate) fn none() -> Self {
-        let (policy, unmatched) = (Policy::default(), Arc::default());
+        let (policy, unmatched) = (PatchPolicy::default(), Arc::default());
         Self { ids: Arc::default(), policy, unmatched, rule: None, as_of: 0, room: 0 }
     }
 
@@ -197,7 +196,7 @@ impl ProbeSet {
     /// Lets forked children leave attachments to the set behind: their sites are latent there.
     #[cfg(probe_agent)]
     pub(crate) fn of_parent(mut self) -> Self {
-        self.policy.is_of_parent = true;
+        self.policy.stays_in_parent = true;
         self
     }
 
@@ -251,8 +250,9 @@ impl ProbeSet {
         self
     }
 
-    /// The room that [`persistent`](Self::persistent) asks consumers for.
-    const ROOM: usize = 8_192;
+    /// The number of joining probes that [`persistent`](Self::persistent) asks consumers to have
+    /// room for.
+    const JOIN_ROOM: usize = 8_192;
 
     /// Keeps the selector with each attachment to the set: probes that appear later join the
     /// attachment if the selector names them.
@@ -269,7 +269,7 @@ impl ProbeSet {
     /// The consumer gets ready in [`Consumer::join`](crate::Consumer::join).
     /// [`Attachment::late_report`](crate::Attachment::late_report) says how their sites were
     /// switched, and [`Attachment::left_out_later`](crate::Attachment::left_out_later) which could
-    /// not join. Probes of an unloaded object keep their part: if the object is loaded again, they
+    /// not join. Probes of an unloaded object stay in it: if the object is loaded again, they
     /// are switched again.
     ///
     /// ```
@@ -288,7 +288,7 @@ impl ProbeSet {
     /// ```
     #[must_use]
     pub fn persistent(mut self) -> Self {
-        self.room = Self::ROOM;
+        self.room = Self::JOIN_ROOM;
         self
     }
 
@@ -299,13 +299,13 @@ impl ProbeSet {
     }
 
     /// Returns the rule of a persistent set.
-    pub(super) fn persistent_rule(&self) -> Option<Rule> {
+    pub(super) fn persistent_rule(&self) -> Option<JoinRule> {
         self.rule.as_deref().filter(|_| self.room != 0).cloned()
     }
 
     /// Returns its room if it has all that a provider finds.
-    pub(super) fn counts_discovered(&self) -> Option<usize> {
-        matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
+    pub(super) fn discovered_room(&self) -> Option<usize> {
+        matches!(self.rule.as_deref()?, JoinRule::Discovered).then_some(self.room)
     }
 
     /// Returns a persistent set's probes that are loaded, and the number of changes of the registry
@@ -321,10 +321,10 @@ impl ProbeSet {
     /// Returns an empty set, which all that a provider finds joins.
     #[cfg(probe_discovers)]
     pub(crate) fn of_discovered(room: usize) -> Self {
-        let rule = Some(Arc::new(Rule::Discovered));
+        let rule = Some(Arc::new(JoinRule::Discovered));
         Self {
             ids: Arc::default(),
-            policy: Policy::default(),
+            policy: PatchPolicy::default(),
             unmatched: Arc::default(),
             rule,
             as_of: 0,
@@ -342,7 +342,7 @@ impl fmt::Debug for ProbeSet {
 }
 
 /// The number of terms whose error has suggestions.
-const SHOWN: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 
 /// Returns the probes that a selector names. [`Selector`] describes the grammar: `net::*`,
 /// `**::handle`, `@server.rs:42`, `kind=entry`, `group=db`, and combinations of them.
@@ -393,7 +393,7 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
 /// The same, for a parsed selector.
 pub(crate) fn select_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
     let set = find(selector)?;
-    if set.is_empty() { operate(|control, loaded| Err(nothing(control, selector, loaded))) } else { Ok(set) }
+    if set.is_empty() { operate(|control, loaded| Err(no_match(control, selector, loaded))) } else { Ok(set) }
 }
 
 /// Returns the probes that a selector names, as a [persistent](ProbeSet::persistent) set. It may be
@@ -431,14 +431,14 @@ fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
             .map(|(id, _)| id)
             .collect();
         if ids.is_empty() {
-            let error = nothing(control, parsed, loaded);
+            let error = no_match(control, parsed, loaded);
             if matches!(error, Error::Skipped { .. }) {
                 return Err(error);
             }
         }
         let unmatched = unmatched(control, parsed, &named, loaded).into();
-        let (policy, as_of) = (Policy::default(), control.changes);
-        let rule = Some(Arc::new(Rule::Named(Arc::clone(parsed), named)));
+        let (policy, as_of) = (PatchPolicy::default(), control.changes);
+        let rule = Some(Arc::new(JoinRule::Named(Arc::clone(parsed), named)));
         Ok(ProbeSet { ids, policy, unmatched, rule, as_of, room: 0 })
     })
 }
@@ -453,7 +453,8 @@ pub(super) fn unmatched(
     let mut unmatched = Vec::new();
     for term in parsed.unnamed(named) {
         // A long list of paths that no longer exist needs no suggestion for each.
-        let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term, loaded)).flatten();
+        let problem =
+            (unmatched.len() < MAX_SUGGESTIONS).then(|| no_match_of_term(control, term, loaded)).flatten();
         unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
     }
     unmatched
@@ -468,13 +469,13 @@ fn definitions<'a>(
 }
 
 /// Returns the reason why one term of a selector names nothing.
-fn nothing_of(control: &Control, term: &str, loaded: KeptLoaded<'_>) -> Option<String> {
+fn no_match_of_term(control: &Control, term: &str, loaded: KeptLoaded<'_>) -> Option<String> {
     // A term of a valid selector is a valid selector.
-    Some(nothing(control, &Selector::parse(term).ok()?, loaded).to_string())
+    Some(no_match(control, &Selector::parse(term).ok()?, loaded).to_string())
 }
 
 /// Returns the reason why a selector names nothing, with suggestions.
-fn nothing(control: &Control, parsed: &Selector, loaded: KeptLoaded<'_>) -> Error {
+fn no_match(control: &Control, parsed: &Selector, loaded: KeptLoaded<'_>) -> Error {
     let selector = parsed.text();
     let all: Vec<_> = definitions(control, loaded).map(|(_, definition)| definition).collect();
     let mut skipped: Vec<_> = (all.iter())

@@ -1,6 +1,5 @@
-//! The policy of an attachment or a hold.
-//!
-//! Runs of neighbouring probes.
+//! How sites are brought into the mode that their probes' attachments want: by `patched_sites`, or,
+//! on backends where a site is only a flag, by `portable_sites`.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -14,15 +13,15 @@ use crate::engine::sites::{Access, Mode, Report, TextPolicy, Visibility};
 
 /// How an attachment or a hold patches.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Policy {
+pub(super) struct PatchPolicy {
     pub(super) text: TextPolicy,
     pub(super) visibility: Visibility,
     pub(super) strict: bool,
     /// Whether a forked child leaves the attachment behind in its parent.
-    pub(super) is_of_parent: bool,
+    pub(super) stays_in_parent: bool,
 }
 
-impl Policy {
+impl PatchPolicy {
     pub(super) fn access(self) -> Access {
         Access::under(self.text, self.strict)
     }
@@ -34,22 +33,22 @@ impl Policy {
 }
 
 /// A range of neighbouring probes. Their sites are neighbours in the registry's table.
-pub(super) type Run = RangeInclusive<usize>;
+pub(super) type IdRange = RangeInclusive<usize>;
 
-/// Groups ascending ids into runs.
-pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
-    let mut runs = Vec::new();
-    ids.iter().for_each(|id| extend(&mut runs, *id));
-    runs
+/// Groups ascending ids into ranges.
+pub(super) fn id_ranges(ids: &[ProbeId]) -> Vec<IdRange> {
+    let mut ranges = Vec::new();
+    ids.iter().for_each(|id| push_id(&mut ranges, *id));
+    ranges
 }
 
-/// Adds a probe, greater than all before, to runs.
+/// Adds a probe, greater than all before, to ranges.
 #[inline]
-pub(super) fn extend(runs: &mut Vec<Run>, id: ProbeId) {
+pub(super) fn push_id(ranges: &mut Vec<IdRange>, id: ProbeId) {
     let id = id.index();
-    match runs.last_mut() {
-        Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
-        _ => runs.push(id..=id),
+    match ranges.last_mut() {
+        Some(range) if *range.end() + 1 == id => *range = *range.start()..=id,
+        _ => ranges.push(id..=id),
     }
 }
 
@@ -57,8 +56,8 @@ impl Control {
     /// Returns the access to the sites of an attachment that has opened their text if its policy
     /// says so. Discovered call sites may lie in text that it has not opened.
     #[inline(always)]
-    pub(super) fn access_to_open(&self, policy: Policy) -> Access {
-        let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
+    pub(super) fn access_to_open(&self, policy: PatchPolicy) -> Access {
+        let is_held = self.needs_no_freeze(policy) && !self.registry.has_discovered();
         if is_held { Access::Held } else { policy.access() }
     }
 
@@ -74,12 +73,12 @@ impl Control {
         Sites { registry: &self.registry, unswitched: &self.unswitched, loaded }
     }
 
-    /// Switches all sites of these runs to `mode`. `left` is the mode in which the last operation
+    /// Switches all sites of these ranges to `mode`. `left` is the mode in which the last operation
     /// left them, if that is known.
     #[inline(always)]
-    pub(super) fn switch_runs(
+    pub(super) fn switch_ranges(
         &self,
-        runs: &[Run],
+        ranges: &[IdRange],
         mode: Mode,
         access: Access,
         left: Option<Mode>,
@@ -87,20 +86,20 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) {
         #[cfg(probe_backend = "patched")]
-        self.sites(loaded).switch(runs, mode, access, left, report);
+        self.sites(loaded).switch(ranges, mode, access, left, report);
         #[cfg(not(probe_backend = "patched"))]
         {
             let _ = (access, left);
-            self.attachments.switch(runs, mode, &self.registry, report, loaded);
+            self.attachments.switch(ranges, mode, &self.registry, report, loaded);
         }
     }
 
-    /// Switches the sites of each of these probes to the mode that its members want. Returns
+    /// Switches the sites of each of these probes to the mode that its attachments want. Returns
     /// whether hits of all these probes are only counted now.
     ///
     /// `left` holds the mode in which the sites of each probe were left, if that is known. The
     /// report notes sites that differ from it: code outside this runtime has changed them.
-    pub(super) fn switch_each(
+    pub(super) fn switch_probes(
         &mut self,
         ids: &[ProbeId],
         left: &[Option<Mode>],
@@ -108,14 +107,15 @@ impl Control {
         report: &mut Report,
         loaded: KeptLoaded<'_>,
     ) -> bool {
-        // One batch for each pair of the mode that the sites were left in and the mode they get.
-        let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
+        // One batch for each pair of the mode that the sites were left in and the
+        // mode they get.
+        let mut batches: Vec<(Option<Mode>, Mode, Vec<IdRange>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
             let mode = self.attachments.mode_of(*id);
             let same = batches.iter_mut().find(|(of, wanted, _)| (*of, *wanted) == (left, mode));
             match same {
-                Some((.., runs)) => extend(runs, *id),
-                None => batches.push((left, mode, runs(&[*id]))),
+                Some((.., ranges)) => push_id(ranges, *id),
+                None => batches.push((left, mode, id_ranges(&[*id]))),
             }
         }
         // This reads the kernel's table of mappings and their rights, which `Alias` must avoid:
@@ -123,11 +123,11 @@ impl Control {
         #[cfg(probe_backend = "patched")]
         if access != Access::Alias {
             let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
-            let runs = counting.flat_map(|(.., runs)| runs).cloned();
-            self.registry.add_blocks(runs.flatten().map(ProbeId::new), loaded);
+            let ranges = counting.flat_map(|(.., ranges)| ranges).cloned();
+            self.registry.add_blocks(ranges.flatten().map(ProbeId::new), loaded);
         }
-        for (left, mode, runs) in &batches {
-            self.switch_runs(runs, *mode, access, *left, report, loaded);
+        for (left, mode, ranges) in &batches {
+            self.switch_ranges(ranges, *mode, access, *left, report, loaded);
         }
         batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
     }
@@ -138,9 +138,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_make_a_run() {
+    fn neighbours_make_a_range() {
         let ids: Vec<_> = [1, 2, 3, 7, 9, 10].into_iter().map(ProbeId::new).collect();
-        assert_eq!(runs(&ids), [1..=3, 7..=7, 9..=10]);
-        assert_eq!(runs(&[]), []);
+        assert_eq!(id_ranges(&ids), [1..=3, 7..=7, 9..=10]);
+        assert_eq!(id_ranges(&[]), []);
     }
 }

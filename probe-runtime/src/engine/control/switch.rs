@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::DeliveryMode;
-use super::attachments::Attached;
+use super::attachments::AttachmentRecord;
 #[cfg(feature = "trace")]
-use super::counting::count;
-use super::lock::{Control, Locked, lock, with_objects};
-use super::reclaim::tidy;
+use super::counting::sum;
+use super::lock::{Control, ControlGuard, lock, with_objects};
+use super::reclaim::reclaim_hooks;
 use super::site_backend::refuse;
 #[cfg(feature = "trace")]
 use crate::engine::dispatch::CounterAt;
@@ -157,7 +157,7 @@ impl Switch {
     #[cfg(feature = "profiler")]
     pub(crate) fn has_all(&self, lists: &[Vec<ProbeId>]) -> Vec<bool> {
         let locked = lock();
-        let has = |id: &ProbeId| locked.attachments.has_part(self.number, *id);
+        let has = |id: &ProbeId| locked.attachments.has_slot(self.number, *id);
         let is_attached = self.find(&locked).is_some();
         lists.iter().map(|probes| is_attached && probes.iter().all(has)).collect()
     }
@@ -169,7 +169,7 @@ impl Switch {
         #[cfg(probe_backend = "patched")]
         {
             let mut in_place = Vec::new();
-            lock().with_known(&mut |control, loaded| {
+            lock().with_known_objects(&mut |control, loaded| {
                 let registry = &control.registry;
                 let has_blocks = registry.has_blocks();
                 let has = |id: &ProbeId| has_blocks && registry.may_have_blocks(*id, loaded);
@@ -194,14 +194,14 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        if self.find(&locked).is_none_or(|attached| attached.delivery != DeliveryMode::Switchable) {
+        if self.find(&locked).is_none_or(|record| record.delivery != DeliveryMode::Switchable) {
             return;
         }
-        self.operate(&mut locked, &mut |control, access, loaded| {
+        self.with_access(&mut locked, &mut |control, access, loaded| {
             control.set_counting(self.number, probes, is_counting, access, &mut report, loaded);
         });
         if report.refused() != 0 {
-            locked.attachments.keep_late(self.number, report);
+            locked.attachments.set_late_report(self.number, report);
         }
     }
 
@@ -209,14 +209,14 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        self.operate(&mut locked, &mut |control, access, loaded| {
+        self.with_access(&mut locked, &mut |control, access, loaded| {
             control.set_off(self.number, probes, is_off, access, &mut report, loaded);
         });
         let has_retired = locked.reclaimer.has_new();
         drop(locked);
         if has_retired {
             // This drops no consumer: the caller may be a consumer's own thread.
-            tidy();
+            reclaim_hooks();
         } else if visibility == Visibility::Synchronous {
             os::heavy_barrier();
         }
@@ -225,10 +225,14 @@ impl Switch {
 
     /// Calls `run` with the access to use for the attachment's sites, if the attachment still
     /// exists.
-    fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access, KeptLoaded<'_>)) {
+    fn with_access(
+        &self,
+        locked: &mut ControlGuard,
+        run: &mut dyn FnMut(&mut Control, Access, KeptLoaded<'_>),
+    ) {
         // As for pausing: in the executable's open text, loaded objects need not be listed.
-        let policy = self.find(locked).map(|attached| attached.policy);
-        if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
+        let policy = self.find(locked).map(|record| record.policy);
+        if let Some(policy) = policy.filter(|policy| locked.needs_no_freeze(*policy)) {
             let access = locked.access_to_open(policy);
             locked.with_executable(&mut |control, loaded| run(control, access, loaded));
             return;
@@ -236,17 +240,17 @@ impl Switch {
         let _whole = Uncancellable::new();
         locked.registry.name_pending();
         with_objects(locked, &mut |control, loaded| {
-            if let Some(attached) = self.find(control) {
-                let access = attached.policy.access();
+            if let Some(record) = self.find(control) {
+                let access = record.policy.access();
                 run(control, access, loaded);
             }
         });
     }
 
     /// Returns its attachment if it still exists. A later attachment may have the same number.
-    fn find<'a>(&self, control: &'a Control) -> Option<&'a Attached> {
-        let attached = control.attachments.attached(self.number)?;
-        std::ptr::eq(Arc::as_ptr(&attached.subscription), self.subscription.as_ptr()).then_some(attached)
+    fn find<'a>(&self, control: &'a Control) -> Option<&'a AttachmentRecord> {
+        let record = control.attachments.record(self.number)?;
+        std::ptr::eq(Arc::as_ptr(&record.subscription), self.subscription.as_ptr()).then_some(record)
     }
 }
 
@@ -262,8 +266,8 @@ impl Control {
         report: &mut Report,
         loaded: KeptLoaded<'_>,
     ) {
-        let Some(attached) = self.attachments.attached(attachment) else { return };
-        let subscription = Arc::clone(&attached.subscription);
+        let Some(record) = self.attachments.record(attachment) else { return };
+        let subscription = Arc::clone(&record.subscription);
         let mut changed = Vec::new();
         for &id in probes {
             let before = self.attachments.mode_of(id);
@@ -275,7 +279,7 @@ impl Control {
         if !changed.is_empty() {
             changed.sort_unstable_by_key(|(id, _)| *id);
             let (ids, left): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
-            self.switch_each(&ids, &left, access, report, loaded);
+            self.switch_probes(&ids, &left, access, report, loaded);
         }
     }
 
@@ -291,16 +295,16 @@ impl Control {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let Some(attached) = self.attachments.attached(attachment) else { return };
-        if !is_off && attached.subscription.has_failed() {
+        let Some(record) = self.attachments.record(attachment) else { return };
+        if !is_off && record.subscription.has_failed() {
             refuse(&self.registry, &ids, &RefusalReason::Failed, report);
             return;
         }
-        let left = self.attachments.left_each(&ids);
+        let left = self.attachments.modes_left(&ids);
         let mut shared = Vec::new();
         let changed = ids.into_iter().zip(left).filter(|(id, _)| {
             let changed = self.attachments.set_off(attachment, *id, is_off);
-            if changed == Some(true) && self.attachments.needs_hook(attachment, *id) {
+            if changed == Some(true) && self.attachments.needs_new_hook(attachment, *id) {
                 shared.push(*id);
             }
             changed.is_some()
@@ -309,7 +313,7 @@ impl Control {
         if !shared.is_empty() {
             self.publish(&shared, loaded);
         }
-        self.switch_each(&ids, &left, access, report, loaded);
+        self.switch_probes(&ids, &left, access, report, loaded);
     }
 }
 
@@ -325,7 +329,7 @@ pub(crate) struct SuppressedHits {
 #[cfg(feature = "trace")]
 impl SuppressedHits {
     pub(crate) fn now(&self) -> u64 {
-        self.subscription.upgrade().map_or(0, |of| of.suppressed(|| count(self.counter)))
+        self.subscription.upgrade().map_or(0, |of| of.suppressed(|| sum(self.counter)))
     }
 }
 
@@ -346,7 +350,7 @@ mod tests {
         let counter = CounterAt::new(0);
         let hits = SuppressedHits { counter, subscription: Arc::downgrade(&subscription) };
         let locked = lock();
-        assert_eq!(hits.now(), count(counter));
+        assert_eq!(hits.now(), sum(counter));
         drop(locked);
         // The counter is another attachment's then.
         subscription.keep_suppressed(7);

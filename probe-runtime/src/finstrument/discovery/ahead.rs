@@ -33,7 +33,7 @@ use super::table::{self, CallEntry, FoundBy, publish};
 use super::tail_jumps::{matches_loaded, value_in};
 use super::{chunk, shared_calls};
 use crate::engine::clock::counter;
-use crate::engine::control::Looking;
+use crate::engine::control::PeriodicDiscovery;
 use crate::engine::dispatch::{ReadGuard, is_outside};
 use crate::engine::entry::backend::stub::{self, StubCode};
 use crate::engine::os::objects::{Frozen, Generation, Object, freeze};
@@ -152,7 +152,10 @@ pub(super) fn await_look(returns: usize, function: usize) {
     // address.
     let look = || look_at(returns).or_else(|| look_at(function));
     let is_known = || look().is_some_and(has_ended);
-    if is_known() || !is_outside() || !Looking::is_any() || GAVE_UP_AT_LOOK.load(Ordering::Relaxed) == looks()
+    if is_known()
+        || !is_outside()
+        || !PeriodicDiscovery::is_running()
+        || GAVE_UP_AT_LOOK.load(Ordering::Relaxed) == looks()
     {
         return;
     }
@@ -168,7 +171,7 @@ pub(super) fn await_look(returns: usize, function: usize) {
         let is_missed = !is_found && ENDED_LOOKS.load(Ordering::SeqCst) >= ended_looks + 2;
         let is_late = now.saturating_sub(idle) > MAX_TICKS_WITHOUT_LOOK
             || now.saturating_sub(begun) > MAX_TICKS_OF_WAIT;
-        if is_missed || is_late || !Looking::is_any() {
+        if is_missed || is_late || !PeriodicDiscovery::is_running() {
             return GAVE_UP_AT_LOOK.store(looks(), Ordering::Relaxed);
         }
         std::hint::spin_loop();

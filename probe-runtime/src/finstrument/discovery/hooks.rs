@@ -131,7 +131,7 @@ fn patch_if_due(
     // Before it is patched; after that, its bytes say so.
     let is_enabled = discovery.is_enabled();
     if discovery.state() == State::Waiting {
-        let may_patch = may_make_system_calls() && control::is_ready() && first_hit::may_write();
+        let may_patch = may_make_system_calls() && control::is_initialized() && first_hit::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = AllSignalsBlocked::new();

@@ -171,7 +171,7 @@ pub fn attach<C: Consumer>(consumer: C, capacity: usize) -> Result<DiscoveryAtta
 /// }
 /// ```
 pub fn unpatched() -> Vec<Unpatched> {
-    let all = control::discovered().into_iter().filter_map(|(discovery, probe)| {
+    let all = control::discovered_calls().into_iter().filter_map(|(discovery, probe)| {
         let discovery = provider::discovery_of(discovery)?;
         let reason = match discovery.state() {
             State::Unpatched(reason) => reason,

@@ -38,7 +38,7 @@ static ENTRY: ProviderStart = ProviderStart { get_ready, begin: DiscoveryProvide
 
 /// Allocates the resources that hooks need and can't allocate themselves.
 fn get_ready() {
-    control::prepare();
+    control::init();
     sites::make_room();
 }
 

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use super::forked;
 use super::piece::{Piece, print_line};
 use super::rendering::{AttachedConsumer, Output};
-use crate::engine::control::prepare;
+use crate::engine::control::init;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::kept::Kept;
@@ -78,7 +78,7 @@ pub(super) struct Ticket(usize);
 
 /// Locks the list. While the lock is held, no other thread writes reports, exits, or forks.
 pub(super) fn outputs() -> MutexGuard<'static, Vec<ListedOutput>> {
-    prepare();
+    init();
     READY.prepare();
     // The list is consistent after each step, so a panic under the lock does no harm.
     OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)

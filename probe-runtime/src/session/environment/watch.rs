@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::output::{end_triggers, outputs, report_all, report_and_end};
 use super::piece::print_line;
 use super::when::{ON, When};
-use crate::engine::control::{BETWEEN_LOOKS, Looking, discover_probes};
+use crate::engine::control::{DISCOVERY_INTERVAL, PeriodicDiscovery, discover_probes};
 use crate::engine::os::fork::process;
 use crate::engine::os::process::{TryLock, TryLockGuard};
 #[cfg(probe_discovers)]
@@ -109,8 +109,8 @@ fn watch(when: &When) -> io::Result<Watch> {
         // Only the program's own threads may run its signal handlers.
         let _masked = SignalsBlocked::new();
         // Before the thread runs: the program may go on first.
-        let looking = Looking::begin();
-        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every, looking))?
+        let discovery = PeriodicDiscovery::begin();
+        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every, discovery))?
     };
     let handled = caught.install(&when.ends, &when.on);
     // Functions may have been discovered before there was anybody to tell.
@@ -125,9 +125,9 @@ fn watch(when: &When) -> io::Result<Watch> {
     Ok(Watch { caught, thread: Some(thread), process: process() })
 }
 
-fn run(caught: &SignalCatcher, every: Option<Duration>, _looking: Looking) {
+fn run(caught: &SignalCatcher, every: Option<Duration>, _discovery: PeriodicDiscovery) {
     let mut next = first(every);
-    let (mut look_from, mut look_at) = (Instant::now(), Instant::now() + BETWEEN_LOOKS);
+    let (mut look_from, mut look_at) = (Instant::now(), Instant::now() + DISCOVERY_INTERVAL);
     loop {
         match caught.wait(Some(next.map_or(look_at, |next| next.min(look_at)))) {
             WakeReason::Stopped => return,
@@ -138,7 +138,7 @@ fn run(caught: &SignalCatcher, every: Option<Duration>, _looking: Looking) {
             WakeReason::TimedOut if look_at <= Instant::now() => {
                 discover_probes();
                 let now = Instant::now();
-                (look_from, look_at) = (now + AFTER_LOOK, now + BETWEEN_LOOKS);
+                (look_from, look_at) = (now + AFTER_LOOK, now + DISCOVERY_INTERVAL);
                 continue;
             }
             WakeReason::Signal(signal) if SignalCatcher::ends(signal) => {

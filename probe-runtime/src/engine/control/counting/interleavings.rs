@@ -4,7 +4,7 @@
 //!
 //! A hit reads its site's instruction, and later increments its thread's counter by a load and a
 //! store. In between, the hit may be unmarked, so that no thread can wait for it. For attachments'
-//! parts, the following holds:
+//! slots, the following holds:
 //!
 //! - A hit that begins after an attachment was made, or resumed, is counted for it, once.
 //! - A hit that had ended before is not, if the controlling thread could know that it had ended.
@@ -15,7 +15,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
-use crate::engine::control::probe_attachments::Part;
+use crate::engine::control::probe_attachments::AttachmentSlot;
 use crate::engine::dispatch::{Action, CounterAt};
 
 /// States of a site: active for the first attachment, latent, or active for the next attachment.
@@ -88,10 +88,10 @@ impl World {
     }
 }
 
-fn thawed(count: u64) -> Part {
-    let mut part = Part::new(0, Action::Count(CounterAt::new(0)));
-    part.turn(count);
-    part
+fn thawed(count: u64) -> AttachmentSlot {
+    let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(0)));
+    slot.toggle_frozen(count);
+    slot
 }
 
 /// Runs a thread's hits beside `work`; returns their observations, the world, and the result of
@@ -107,25 +107,25 @@ fn beside<T>(is_marked: bool, work: impl FnOnce(&World) -> T) -> (Vec<Seen>, Arc
 }
 
 /// Reads the counter, and makes the site active.
-fn attach(world: &World) -> Part {
-    let part = thawed(world.count());
+fn attach(world: &World) -> AttachmentSlot {
+    let slot = thawed(world.count());
     world.switch(NEXT);
-    part
+    slot
 }
 
 /// Detaches the first attachment, and attaches the next one. Returns how many hits the next one has
 /// counted that found the site active for the first. `settle` is the last step of detaching.
-fn early_hits(is_marked: bool, settle: fn(&World), attach: fn(&World) -> Part) -> u64 {
-    let (seen, world, part) = beside(is_marked, |world| {
+fn early_hits(is_marked: bool, settle: fn(&World), attach: fn(&World) -> AttachmentSlot) -> u64 {
+    let (seen, world, slot) = beside(is_marked, |world| {
         world.switch(LATENT);
-        settle(world);
-        let part = attach(world);
+        finish_operation(world);
+        let slot = attach(world);
         world.leave(NEXT);
-        part
+        slot
     });
     assert!(seen.iter().all(|seen| seen.left != NEXT || seen.site == NEXT), "{seen:?}");
     let own = seen.iter().filter(|seen| seen.site == NEXT).count();
-    part.counted(world.count()).checked_sub(own as u64).expect("each of its own is counted")
+    slot.counted(world.count()).checked_sub(own as u64).expect("each of its own is counted")
 }
 
 fn barrier(_: &World) {
@@ -151,23 +151,23 @@ fn none_is_where_hits_are_waited_for() {
     loom::model(move || assert_eq!(early_hits(true, settle, attach), 0));
 }
 
-/// Freezes and thaws a part while another one counts all the time.
+/// Freezes and thaws a slot while another one counts all the time.
 #[test]
 fn who_pauses_has_what_came_before_and_comes_after() {
     loom::model(|| {
-        let (seen, world, (part, before, until)) = beside(false, |world| {
-            let mut part = thawed(0);
+        let (seen, world, (slot, before, until)) = beside(false, |world| {
+            let mut slot = thawed(0);
             let before = world.ended();
-            part.turn(world.count());
-            let kept = part.counted(0);
+            slot.toggle_frozen(world.count());
+            let kept = slot.counted(0);
             world.leave(LATENT);
             let until = world.ended();
-            assert_eq!(part.counted(world.count()), kept);
-            part.turn(world.count());
+            assert_eq!(slot.counted(world.count()), kept);
+            slot.toggle_frozen(world.count());
             world.leave(NEXT);
-            (part, before, until)
+            (slot, before, until)
         });
-        let (all, counted) = (world.count(), part.counted(world.count()));
+        let (all, counted) = (world.count(), slot.counted(world.count()));
         assert_eq!(thawed(0).counted(all), HITS as u64, "the other has all");
         let later = seen.iter().filter(|seen| seen.left == NEXT).count();
         assert!(counted >= (before + later) as u64, "{counted} of {seen:?}, {before} before");

@@ -24,13 +24,13 @@ const ACROSS_FORKS: AcrossForks =
     AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork_in_child };
 
 pub(super) fn prepare() {
-    control::prepare();
+    control::init();
     READY.prepare();
 }
 
 /// Gets ready for threads that stay.
 pub(super) fn require() -> Result<(), Error> {
-    control::prepare();
+    control::init();
     READY.require().map_err(|it| Error::Unpinned { object: it.object, reason: it.reason })
 }
 

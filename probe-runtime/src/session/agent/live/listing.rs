@@ -5,7 +5,7 @@ use probe_protocol::{Body, Done, Probe, ProbeField};
 use super::PART;
 use super::out::Out;
 use super::stop::{Stop, bounded, cut};
-use crate::engine::control::{described, probe_numbers, select};
+use crate::engine::control::{infos_with_objects, probe_count, select};
 use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
 
 /// Probes that are described at a time.
@@ -17,12 +17,12 @@ const NAME: usize = 200;
 /// Sends the probes of a selector, or all if it is empty.
 pub(super) fn list(selector: &str, out: &Out<'_>) -> Result<Body, Stop> {
     let ids = match selector.trim() {
-        "" => (0..probe_numbers()).map(ProbeId::new).collect::<Vec<_>>(),
+        "" => (0..probe_count()).map(ProbeId::new).collect::<Vec<_>>(),
         selector => select(selector)?.ids().to_vec(),
     };
     let (mut part, mut bytes) = (Vec::new(), 0);
     for page in ids.chunks(PAGE) {
-        for (info, object) in described(page) {
+        for (info, object) in infos_with_objects(page) {
             let probe = probe(&info, object);
             bytes += size(&probe);
             part.push(probe);

@@ -20,7 +20,7 @@ use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
-use crate::engine::control::{BETWEEN_LOOKS, Looking, discover_probes};
+use crate::engine::control::{DISCOVERY_INTERVAL, PeriodicDiscovery, discover_probes};
 use crate::engine::os::signal_mask::SignalsBlocked;
 use crate::engine::os::{self, time};
 
@@ -99,10 +99,10 @@ fn hello() -> Hello {
 /// Answers one request after another, until the client ends the connection.
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut told = time::thread_cpu();
-    let mut looking = None;
+    let mut discovery = None;
     loop {
         while lock().has_attachments_of(session.number) {
-            if channel.wait_readable(BETWEEN_LOOKS)? {
+            if channel.wait_readable(DISCOVERY_INTERVAL)? {
                 break;
             }
             discover_probes();
@@ -136,7 +136,7 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
         }
         // From the answer on, which says that something is attached.
         let has_attachments = lock().has_attachments_of(session.number);
-        looking = has_attachments.then(|| looking.take().unwrap_or_else(Looking::begin));
+        discovery = has_attachments.then(|| discovery.take().unwrap_or_else(PeriodicDiscovery::begin));
         out.last(body)?;
     }
 }
