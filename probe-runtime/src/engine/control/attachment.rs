@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use super::counting::Baseline;
+use super::init::try_init;
 use super::join::{JoinRule, JoinState};
 use super::join_lock::{self, JoinLock};
 use super::lock::{Control, lock, operate};
@@ -96,10 +97,6 @@ pub struct Attachment<C: Consumer> {
 }
 
 impl<C: Consumer> Attachment<C> {
-    pub(super) fn new(consumer: Arc<C>, untyped: Untyped) -> Self {
-        Self { consumer, untyped }
-    }
-
     /// Returns the part that does not depend on the consumer's type.
     pub(crate) fn untyped(&self) -> &Untyped {
         &self.untyped
@@ -276,13 +273,7 @@ impl ProbeSet {
     /// After an error, nothing has changed.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         let consumer = Arc::new(consumer);
-        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-        let dynamic: Arc<dyn Consumer> = Arc::clone(&consumer) as _;
-        let untyped = Untyped::begin(self, &dynamic, subscription)?;
-        drop(dynamic);
-        let attachment = Attachment::new(consumer, untyped);
-        attachment.untyped().finish(&*attachment)?;
-        Ok(attachment)
+        self.attach_through(Arc::clone(&consumer), consumer, None)
     }
 
     /// Attaches a closure that is called with each hit, and infers the type of its parameter.
@@ -351,47 +342,21 @@ pub(crate) struct Untyped {
 }
 
 impl Untyped {
-    pub(super) fn new(
-        number: usize,
-        subscription: Arc<Subscription>,
-        report: Report,
-        policy: PatchPolicy,
-    ) -> Self {
-        let (since, counts) = (Since::now(), Baseline::default());
-        Self {
-            number,
-            subscription,
-            report,
-            policy,
-            since,
-            counts,
-            is_detached: false,
-            is_persistent: false,
-            counts_first_hits: false,
-            filter: None,
-        }
-    }
-
-    /// Returns the attachment of a consumer that gets its hits from another one.
-    pub(super) fn filtered_by(mut self, filter: Arc<dyn HitFilter>) -> Self {
-        self.filter = Some(filter);
-        self
-    }
-
     /// Returns the consumer that passes hits on to this one, if it does not get all.
     pub(crate) fn hit_filter(&self) -> Option<&dyn HitFilter> {
         self.filter.as_deref()
     }
 
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
-    pub(super) fn begin(
+    fn begin(
         set: &ProbeSet,
         consumer: &Arc<dyn Consumer>,
         subscription: Arc<Subscription>,
+        filter: Option<Arc<dyn HitFilter>>,
     ) -> Result<Self, Error> {
         // Called before the lock is taken: it runs the consumer's own code.
         let delivery = consumer.delivery_mode();
-        super::init::try_init()?;
+        try_init()?;
         if set.policy.stays_in_parent {
             subscription.stay_in_parent();
         }
@@ -408,7 +373,8 @@ impl Untyped {
         subscription.set_quick(consumer.quick());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
-        let policy = set.policy;
+        let join_state = JoinState::of(set, consumer, joins_at_once);
+        let (policy, is_persistent) = (set.policy, join_state.is_some());
         let counts_first_hits = set.discovered_room().filter(|_| delivery == DeliveryMode::Counted);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
             // The consumer may not have seen probes that came or went meanwhile: they join.
@@ -416,7 +382,9 @@ impl Untyped {
             let of_main = (!is_seen).then(|| set.only(&|id| control.registry.is_in_main(*id)));
             let ids = &of_main.as_ref().unwrap_or(set).ids;
             let (number, report) = control.attach(ids, policy, &subscription, delivery, &starts, loaded)?;
-            control.make_persistent(number, set, consumer, joins_at_once);
+            if let Some(record) = control.attachments.record_mut(number) {
+                record.join_state = join_state;
+            }
             if let Some(capacity) = counts_first_hits {
                 let counts = control.begin_first_hits(number, capacity);
                 counts.inspect_err(|_| drop(control.detach(number, loaded)))?;
@@ -428,20 +396,28 @@ impl Untyped {
         report.set_unmatched(&set.unmatched);
         finish_operation(policy.visibility, None);
         subscription.commit(Transition::FIRST);
-        let mut untyped = Self::new(number, subscription, report, policy);
-        untyped.is_persistent = set.persistent_rule().is_some();
-        untyped.counts_first_hits = counts_first_hits.is_some();
-        Ok(untyped)
+        Ok(Self {
+            number,
+            subscription,
+            report,
+            policy,
+            since: Since::now(),
+            counts: Baseline::default(),
+            is_detached: false,
+            is_persistent,
+            counts_first_hits: counts_first_hits.is_some(),
+            filter,
+        })
     }
 
     /// Tells the consumer that it is attached, unless all sites were refused.
-    pub(super) fn finish(&self, consumer: &dyn Consumer) -> Result<(), Error> {
+    fn finish(&self, consumer: &dyn Consumer) -> Result<(), Error> {
         if self.report.refused() != 0 && self.report.patched() + self.report.unchanged() == 0 {
             return Err(Error::Refused(Box::new(self.report.clone())));
         }
         consumer.attached(self.switch())?;
         if self.is_persistent {
-            lock().attachments.begin_joining(self.number);
+            lock().begin_joining(self.number);
             if join_lock::is_due() {
                 join_lock::run_requested();
             }
@@ -521,7 +497,7 @@ impl Untyped {
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control, loaded| {
             let ids = control.attachments.ids(self.number);
-            control.attached_infos(&ids, loaded).map(|(_, info)| info).collect()
+            control.infos(&ids, loaded).map(|(_, info)| info).collect()
         })
     }
 
@@ -552,14 +528,14 @@ impl Untyped {
                 }
             };
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
-            let probes = control.attached_infos(&ids, loaded);
+            let probes = control.infos(&ids, loaded);
             let count = |(id, probe)| {
                 let at = counted.binary_search_by_key(&id, |(id, _)| *id).ok()?;
                 Some(ProbeCount { probe, hits: counted[at].1 })
             };
-            Some(probes.filter_map(count).collect())
+            probes.filter_map(count).collect()
         });
-        Counts::new(counts.unwrap_or_default(), self.since.period())
+        Counts::new(counts, self.since.period())
     }
 
     /// Returns the number of its probes.
@@ -574,34 +550,31 @@ impl Untyped {
 
     /// Returns the terms of a persistent selector that have named no probe so far.
     pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
-        let unmatched_now = |control: &Control, loaded: KeptLoaded<'_>| {
-            let JoinRule::Named(selector, named) = self.join_state(control)?.rule.clone() else {
-                return None;
-            };
-            Some(unmatched(control, &selector, &named, loaded))
-        };
-        if self.is_persistent {
-            operate(|control, loaded| unmatched_now(control, loaded)).unwrap_or_default()
-        } else {
-            Vec::new()
-        }
+        let unmatched = self.read_join_state(|control, state, loaded| match &state.rule {
+            JoinRule::Named(selector, named) => Some(unmatched(control, selector, named, loaded)),
+            JoinRule::Discovered => None,
+        });
+        unmatched.unwrap_or_default()
     }
 
     /// Returns a line about probes that could not join, if there are any.
     pub(crate) fn left_out_later(&self) -> Option<String> {
-        self.is_persistent.then(|| operate(|control, _| self.join_state(control)?.left_out_note())).flatten()
+        self.read_join_state(|_, state, _| state.left_out_note())
     }
 
     /// Returns a line about probes that were hit before they joined, if there are any.
     pub(crate) fn joined_late(&self) -> Option<String> {
-        let note = |control: &Control, loaded: KeptLoaded<'_>| {
-            self.join_state(control)?.hit_before_note(&control.registry, loaded)
-        };
-        self.is_persistent.then(|| operate(|control, loaded| note(control, loaded))).flatten()
+        self.read_join_state(|control, state, loaded| state.hit_before_note(&control.registry, loaded))
     }
 
-    fn join_state<'a>(&self, control: &'a Control) -> Option<&'a JoinState> {
-        control.attachments.record(self.number)?.join_state.as_deref()
+    fn read_join_state<T>(
+        &self,
+        read: impl FnOnce(&Control, &JoinState, KeptLoaded<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let read = |control: &mut Control, loaded: KeptLoaded<'_>| {
+            read(control, control.attachments.record(self.number)?.join_state.as_deref()?, loaded)
+        };
+        self.is_persistent.then(|| operate(read)).flatten()
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {
@@ -627,19 +600,30 @@ pub(crate) trait HitFilter: Send + Sync {
 impl ProbeSet {
     /// Attaches a consumer behind another one, which gets the hits and passes some of them on. The
     /// attachment is the first one's.
-    pub(crate) fn attach_with_filter<C: Consumer, S: Consumer + HitFilter>(
+    pub(crate) fn attach_with_filter<C: Consumer, F: Consumer + HitFilter>(
         &self,
         consumer: Arc<C>,
-        filter: S,
+        filter: F,
     ) -> Result<Attachment<C>, Error> {
         let filter = Arc::new(filter);
-        let subscription = Arc::new(Subscription::new(Arc::clone(&filter)));
-        let dynamic: Arc<dyn Consumer> = Arc::clone(&filter) as _;
-        let untyped = Untyped::begin(self, &dynamic, subscription)?;
+        self.attach_through(consumer, Arc::clone(&filter), Some(filter))
+    }
+
+    /// Attaches a consumer that gets its hits through `called`, which may be the consumer itself.
+    fn attach_through<C: Consumer, S: Consumer>(
+        &self,
+        consumer: Arc<C>,
+        called: Arc<S>,
+        filter: Option<Arc<dyn HitFilter>>,
+    ) -> Result<Attachment<C>, Error> {
+        let subscription = Arc::new(Subscription::new(Arc::clone(&called)));
+        let dynamic: Arc<dyn Consumer> = Arc::clone(&called) as _;
+        let untyped = Untyped::begin(self, &dynamic, subscription, filter)?;
         drop(dynamic);
-        let untyped = untyped.filtered_by(Arc::<S>::clone(&filter));
-        let attachment = Attachment::new(consumer, untyped);
-        attachment.untyped().finish(&*filter)?;
-        Ok(attachment)
+        let attachment = Attachment { consumer, untyped };
+        let finished = attachment.untyped.finish(&*called);
+        // After an error, detaching drops the consumer.
+        drop(called);
+        finished.map(|()| attachment)
     }
 }

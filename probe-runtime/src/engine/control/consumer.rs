@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ProbeSet, Switch};
-use crate::engine::dispatch::{Event, Listener, Quick, Recorder};
+use crate::engine::dispatch::{Action, CounterAt, Event, Listener, Quick, Recorder};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 
@@ -207,56 +207,30 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
 }
 
 /// The methods of a pointer to a consumer, which forward to the consumer.
-macro_rules! pointed_at {
+macro_rules! forward_to_consumer {
     () => {
-        fn delivery_mode(&self) -> DeliveryMode {
-            (**self).delivery_mode()
+        forward_to_consumer! {
+            fn delivery_mode(&self) -> DeliveryMode;
+            fn needs_thread(&self) -> bool;
+            fn needs_order(&self) -> bool;
+            fn pairs_calls(&self) -> bool;
+            fn prepare(&self, probes: &ProbeSet) -> Result<(), Error>;
+            fn join(&self, probes: &ProbeSet) -> Result<(), Error>;
+            fn joins_at_once(&self) -> bool;
+            fn start(&self, probe: ProbeId) -> Start;
+            fn recorder(&self) -> Option<Recorder>;
+            fn quick(&self) -> Option<Quick>;
+            fn attached(&self, switch: Switch) -> Result<(), Error>;
+            fn hit(&self, event: &Event<'_>);
         }
-
-        fn needs_thread(&self) -> bool {
-            (**self).needs_thread()
-        }
-
-        fn needs_order(&self) -> bool {
-            (**self).needs_order()
-        }
-
-        fn pairs_calls(&self) -> bool {
-            (**self).pairs_calls()
-        }
-
-        fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-            (**self).prepare(probes)
-        }
-
-        fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-            (**self).join(probes)
-        }
-
-        fn joins_at_once(&self) -> bool {
-            (**self).joins_at_once()
-        }
-
-        fn start(&self, probe: ProbeId) -> Start {
-            (**self).start(probe)
-        }
-
-        fn recorder(&self) -> Option<Recorder> {
-            (**self).recorder()
-        }
-
-        fn quick(&self) -> Option<Quick> {
-            (**self).quick()
-        }
-
-        fn attached(&self, switch: Switch) -> Result<(), Error> {
-            (**self).attached(switch)
-        }
-
-        #[inline]
-        fn hit(&self, event: &Event<'_>) {
-            (**self).hit(event);
-        }
+    };
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)?) $(-> $result:ty)?;)+) => {
+        $(
+            #[inline]
+            fn $name(&self $(, $argument: $type)?) $(-> $result)? {
+                (**self).$name($($argument)?)
+            }
+        )+
     };
 }
 
@@ -277,7 +251,7 @@ macro_rules! pointed_at {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 impl Consumer for Box<dyn Consumer> {
-    pointed_at!();
+    forward_to_consumer!();
 }
 
 /// A shared consumer: its data outlives its attachment. A consumer that may be attached only once
@@ -309,7 +283,7 @@ impl Consumer for Box<dyn Consumer> {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 impl<C: Consumer + ?Sized> Consumer for Arc<C> {
-    pointed_at!();
+    forward_to_consumer!();
 }
 
 /// Whether the hits of a consumer's probes are delivered to it, or counted for it.
@@ -343,6 +317,18 @@ impl DeliveryMode {
             // One counts suppressed hits.
             Self::Delivered => 1,
             Self::Switchable => 1 + probes,
+        }
+    }
+
+    /// Returns the effect of a hit, given the numbers of the attachment's counter of suppressed
+    /// hits and of its own counter of the probe, if there are such counters in this mode.
+    pub(super) fn action(self, suppressed: usize, own: usize) -> Action {
+        let own = || CounterAt::new(own);
+        let call = |counted| Action::Call { suppressed: CounterAt::new(suppressed), counted };
+        match self {
+            Self::Counted => Action::Count(own()),
+            Self::Delivered => call(None),
+            Self::Switchable => call(Some(own())),
         }
     }
 }

@@ -42,15 +42,15 @@
 #[cfg(all(test, loom))]
 mod interleavings;
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{fmt, iter};
 
 use super::DeliveryMode;
-use super::attachments::{AttachmentTable, is_paused};
+use super::attachments::{AttachmentRecord, AttachmentTable, is_paused};
 use super::lock::{ForkSafe, lock};
-use super::probe_attachments::{AttachmentSlot, CounterTransition};
+use super::probe_attachments::AttachmentSlot;
 use crate::engine::dispatch::{COUNTERS, CounterAt, slots};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
@@ -69,14 +69,13 @@ impl AttachmentTable {
         let is_paused = is_paused(&self.records);
         let mut changing = Vec::new();
         for &id in ids {
-            let (probe, counter) = (&self.probes[id.index()], self.counters.of_probe(id));
-            let CounterTransition { freezes, uses_own } =
-                probe.counter_transition(&self.slots, counter, &is_paused);
-            if freezes {
+            let counter = self.counters.of_probe(id);
+            let transition = self.probes.counter_transition(id, counter, &is_paused);
+            if transition.freezes {
                 changing.push((id, counter));
             }
-            if uses_own {
-                probe.use_own_counters(&mut self.slots);
+            if transition.uses_own {
+                self.probes.use_own_counters(id);
             }
         }
         if changing.is_empty() {
@@ -85,7 +84,7 @@ impl AttachmentTable {
         // Read before the hooks are published, so that all hits of the new hooks are included.
         let sums = sum_each(&changing.iter().map(|(_, counter)| *counter));
         for ((id, _), sum) in changing.into_iter().zip(sums) {
-            self.probes[id.index()].freeze_or_thaw(&mut self.slots, sum, &is_paused, |slot| {
+            self.probes.freeze_or_thaw(id, sum, &is_paused, |slot| {
                 if let Some(record) = &self.records[slot.attachment()] {
                     let frozen = record.frozen_slots.get();
                     record.frozen_slots.set(if slot.is_frozen { frozen + 1 } else { frozen - 1 });
@@ -94,21 +93,19 @@ impl AttachmentTable {
         }
     }
 
-    /// Returns the count of each of an attachment's probes.
+    /// Returns the count of each of an attachment's probes, unless hits are only delivered.
     pub(super) fn counted(&self, attachment: usize) -> Vec<(ProbeId, u64)> {
-        let Some(record) =
-            self.record(attachment).filter(|record| record.delivery != DeliveryMode::Delivered)
-        else {
-            return Vec::new();
+        let record = self.record(attachment).filter(|record| record.delivery != DeliveryMode::Delivered);
+        let counted = |record: &AttachmentRecord| {
+            iter::zip(record.ids.to_vec(), self.counted_of(attachment, &record.ids))
         };
-        record.ids.iter().copied().zip(self.counted_of(attachment, &record.ids)).collect()
+        record.into_iter().flat_map(counted).collect()
     }
 
     /// Returns the count of each of these probes for an attachment; 0 for probes that are not its
     /// own.
     pub(super) fn counted_of(&self, attachment: usize, ids: &[ProbeId]) -> Vec<u64> {
-        let slot = |id: &ProbeId| self.probe(*id)?.slot(&self.slots, attachment);
-        let slots: Vec<Option<&AttachmentSlot>> = ids.iter().map(slot).collect();
+        let slots: Vec<_> = ids.iter().map(|id| self.probes.slot(*id, attachment)).collect();
         let counters = ids.iter().zip(&slots).map(|(id, slot)| {
             slot.filter(|slot| slot.action.counts() && !slot.is_frozen)
                 .and_then(|_| self.counters.of_probe(*id))
@@ -170,15 +167,33 @@ impl CounterAllocator {
         (id.index() < self.probes).then(|| CounterAt::new(id.index()))
     }
 
-    /// Takes a range of counters, all zero. `None` if there is no room.
-    pub(super) fn allocate(&mut self, len: usize) -> Option<Range<usize>> {
-        let at = self.free.iter().rposition(|range| range.len() >= len)?;
+    /// Takes a range of counters, all zero.
+    ///
+    /// # Errors
+    /// [`Error::OutOfCounters`] if there is no room.
+    pub(super) fn allocate(&mut self, len: usize) -> Result<Range<usize>, Error> {
+        let at = self.free.iter().rposition(|range| range.len() >= len);
+        let at = at.ok_or(Error::OutOfCounters { wanted: len })?;
         let end = self.free[at].end;
         self.free[at].end -= len;
         if self.free[at].is_empty() {
             self.free.remove(at);
         }
-        Some(end - len..end)
+        Ok(end - len..end)
+    }
+
+    /// The same for an attachment. Unless hits are only delivered, each of these probes gets its
+    /// own counter, too.
+    pub(super) fn allocate_for(
+        &mut self,
+        ids: &[ProbeId],
+        delivery: DeliveryMode,
+        wanted: usize,
+    ) -> Result<Range<usize>, Error> {
+        match ids.last().filter(|_| delivery != DeliveryMode::Delivered) {
+            Some(last) if !self.reserve_probe(*last) => Err(Error::OutOfCounters { wanted }),
+            _ => self.allocate(wanted),
+        }
     }
 
     /// Takes a range back, whose first `used` counters may have counted hits. No thread may be
@@ -248,7 +263,7 @@ impl<const N: usize> SlotWords<N> {
     /// # Errors
     /// [`Error::OutOfCounters`] if fewer than `N` are left.
     pub(crate) fn allocate() -> Result<Self, Error> {
-        let range = lock().attachments.counters.allocate(N).ok_or(Error::OutOfCounters { wanted: N })?;
+        let range = lock().attachments.counters.allocate(N)?;
         let at = std::array::from_fn(|number| CounterAt::new(range.start + number));
         Ok(Self { range, at })
     }
@@ -332,7 +347,7 @@ mod tests {
             counters.insert(ranges[at].clone());
         }
         assert_eq!(counters.free, [0..COUNTERS]);
-        assert_eq!(counters.allocate(COUNTERS + 1), None);
+        assert_eq!(counters.allocate(COUNTERS + 1).ok(), None);
     }
 
     #[test]
@@ -343,11 +358,11 @@ mod tests {
         assert!(counters.reserve_probe(id(4)));
         assert_eq!((counters.of_probe(id(4)), counters.of_probe(id(5))), (Some(CounterAt::new(4)), None));
         let rest = counters.allocate(COUNTERS - 8).unwrap();
-        assert_eq!((rest.clone(), counters.allocate(4)), (8..COUNTERS, None));
+        assert_eq!((rest.clone(), counters.allocate(4).ok()), (8..COUNTERS, None));
         assert!(!counters.reserve_probe(id(8)), "it is an attachment's");
         assert_eq!(counters.free, [5..8], "nothing has changed");
         assert!(counters.reserve_probe(id(7)) && counters.reserve_probe(id(2)));
-        assert_eq!((counters.allocate(1), counters.reserve_probe(id(8))), (None, false));
+        assert_eq!((counters.allocate(1).ok(), counters.reserve_probe(id(8))), (None, false));
         counters.insert(rest);
         assert!(counters.reserve_probe(id(8)));
         assert_eq!(counters.free, [9..COUNTERS]);

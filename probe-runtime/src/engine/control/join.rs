@@ -14,7 +14,6 @@
 //! Cost: without a persistent attachment, a look at each attachment where probes came or went. With
 //! one, the rule is tried on new probes alone; after an unload, on all.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
@@ -25,19 +24,19 @@ use std::time::{Duration, Instant};
 use super::attachments::AttachmentTable;
 use super::counting::sum_range;
 use super::lock::{Control, operate};
-use super::probe_attachments::{AttachmentSlot, claim};
+use super::probe_attachments::claim;
 use super::reclaim::finish_operation;
-use super::sites::id_ranges;
+use super::sites::{Switching, id_ranges};
 use super::{Consumer, DeliveryMode, ProbeSet, Start, join_lock};
-use crate::engine::dispatch::{Action, CounterAt, Subscription, Transition};
+use crate::engine::dispatch::{Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::registry::{ProbeId, Registry};
+use crate::engine::registry::{Change, ProbeId, Registry};
 use crate::engine::sites::{Report, Visibility};
 use probe_lang::selector::{NamedTerms, Selector};
 
 /// Lets all pending probes join, on the thread that holds the join lock.
-fn join_pending() {
+pub(super) fn join_pending() {
     let next = |control: &mut Control, loaded: KeptLoaded<'_>| {
         let pending = control.next_pending(loaded);
         if pending.is_none() {
@@ -92,95 +91,70 @@ impl PendingJoin {
     }
 }
 
-impl AttachmentTable {
+impl Control {
     /// Notes the probes among these that join persistent attachments. `found` are those of a
-    /// provider, ascending.
-    pub(super) fn note_new(
-        &mut self,
-        ids: &[ProbeId],
-        found: &[ProbeId],
-        registry: &Registry,
-        loaded: KeptLoaded<'_>,
-    ) {
-        let Self { records, probes, slots, .. } = self;
+    /// provider.
+    fn note_new(&mut self, ids: &[ProbeId], mut found: Vec<ProbeId>, loaded: KeptLoaded<'_>) {
+        found.sort_unstable();
+        let (registry, AttachmentTable { records, probes, .. }) = (&self.registry, &mut self.attachments);
         for (number, record) in records.iter_mut().enumerate() {
             let state = record.as_mut().and_then(|record| record.join_state.as_mut());
             let Some(state) = state else { continue };
-            let has_slot =
-                |id: ProbeId| probes.get(id.index()).is_some_and(|it| it.slot(slots, number).is_some());
-            let new =
-                ids.iter().filter(|id| state.rule.matches(**id, registry, found, loaded) && !has_slot(**id));
+            let has_slot = |id: ProbeId| probes.slot(id, number).is_some();
+            let new = ids.iter();
+            let new = new.filter(|id| state.rule.matches(**id, registry, &found, loaded) && !has_slot(**id));
             state.pending.extend(new);
-            if !state.pending.is_empty() && state.has_started && !state.joins_at_once {
-                join_lock::request();
-            }
+            state.request_join();
         }
     }
 
-    /// Forgets unloaded probes that consumers are preparing for. A consumer may not have seen them
-    /// before, so they join when they come back.
-    pub(super) fn forget_unloaded(&mut self, registry: &Registry, loaded: KeptLoaded<'_>) {
-        let state = self.records.iter_mut().flatten().filter_map(|it| it.join_state.as_mut());
-        state.for_each(|it| it.joining.retain(|id| registry.definition(*id, loaded).is_some()));
-    }
-
-    /// Lets probes join an attachment from now on.
-    pub(super) fn begin_joining(&mut self, number: usize) {
-        let record = self.record_mut(number);
-        if let Some(state) = record.and_then(|record| record.join_state.as_mut()) {
-            state.has_started = true;
-            if !state.pending.is_empty() {
-                join_lock::request();
-            }
+    /// Notes the probes of a change that join persistent attachments. Forgets unloaded ones that
+    /// consumers are preparing for: a consumer may not have seen them before, so they join when
+    /// they come back.
+    pub(super) fn note_change(&mut self, change: &Change, loaded: KeptLoaded<'_>) {
+        if self.attachments.join_states().next().is_none() {
+            return;
         }
-    }
-}
-
-impl Control {
-    /// Makes an attachment persistent, if its set is.
-    pub(super) fn make_persistent(
-        &mut self,
-        number: usize,
-        set: &ProbeSet,
-        consumer: &Arc<dyn Consumer>,
-        joins_at_once: bool,
-    ) {
-        let record = self.attachments.record_mut(number);
-        let Some((record, rule)) = record.zip(set.persistent_rule()) else { return };
-        join_lock::set_work(join_pending);
-        let consumer = Box::new(Arc::downgrade(consumer));
-        let mut state = JoinState::new(rule, set.room, consumer);
-        (state.joins_at_once, state.has_started) = (joins_at_once, joins_at_once);
-        record.join_state = Some(Box::new(state));
+        let found = change.found.iter().map(|(id, _)| *id).collect();
+        if !change.is_list_new {
+            return self.note_new(&change.new_probes, found, loaded);
+        }
+        let is_loaded = |id: &ProbeId| self.registry.definition(*id, loaded).is_some();
+        self.attachments.join_states_mut().for_each(|state| state.joining.retain(is_loaded));
+        let all: Vec<_> = self.all_ids().collect();
+        self.note_new(&all, found, loaded);
     }
 
     /// Notes the probes that have appeared since an attachment's set was made.
     pub(super) fn note_appeared_since(&mut self, set: &ProbeSet, loaded: KeptLoaded<'_>) {
         if set.persistent_rule().is_some() && set.as_of != self.changes {
-            let all: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
-            let mut found: Vec<_> = self.registry.discovered_ids().collect();
-            found.sort_unstable();
-            self.attachments.note_new(&all, &found, &self.registry, loaded);
+            let all: Vec<_> = self.all_ids().collect();
+            self.note_new(&all, self.registry.discovered_ids().collect(), loaded);
             self.join_without_calls(loaded);
+        }
+    }
+
+    /// Lets probes join an attachment from now on.
+    pub(super) fn begin_joining(&mut self, number: usize) {
+        if let Some(state) = self.attachments.join_state_mut(number) {
+            state.has_started = true;
+            state.request_join();
         }
     }
 
     /// Lets pending probes join attachments whose consumers need no call for it.
     pub(super) fn join_without_calls(&mut self, loaded: KeptLoaded<'_>) {
         for number in self.attachments.numbers() {
-            let record = self.attachments.record_mut(number);
-            let state = record.and_then(|record| record.join_state.as_mut());
-            let Some(state) = state.filter(|it| it.joins_at_once && !it.pending.is_empty()) else {
-                continue;
-            };
-            let starts: Vec<_> =
-                mem::take(&mut state.pending).into_iter().map(|id| (id, Start::On)).collect();
+            let state = self.attachments.join_state_mut(number).filter(|state| state.joins_at_once);
+            let pending = state.map(|state| mem::take(&mut state.pending)).unwrap_or_default();
+            let starts: Vec<_> = pending.into_iter().map(|id| (id, Start::On)).collect();
             let transition = self.join(number, &starts, loaded);
             if let Some((record, transition)) = self.attachments.record(number).zip(transition) {
                 record.subscription.commit_locked(transition);
             }
         }
-        if !self.attachments.awaits_first_hits() {
+        let has_pending = |state: &JoinState| !(state.pending.is_empty() && state.joining.is_empty());
+        if !self.attachments.join_states().any(|state| state.counts_first_hits && has_pending(state)) {
             self.replace_provider_hooks(loaded);
         }
     }
@@ -189,26 +163,18 @@ impl Control {
     /// back, and those of another runtime never do.
     fn next_pending(&mut self, loaded: KeptLoaded<'_>) -> Option<PendingJoin> {
         self.attachments.numbers().find_map(|number| {
-            let record = self.attachments.record_mut(number)?;
-            let subscription = Arc::clone(&record.subscription);
-            let state = record.join_state.as_mut().filter(|state| state.has_started)?;
+            let state = self.attachments.join_state_mut(number).filter(|state| state.has_started)?;
             let pending = mem::take(&mut state.pending);
+            let subscription = Arc::clone(&self.attachments.record(number)?.subscription);
             if pending.is_empty() || subscription.has_failed() {
                 return None;
             }
             let ids = self.joinable(number, pending, loaded);
             let record = self.attachments.record_mut(number)?;
             let state = record.join_state.as_mut().filter(|_| !ids.is_empty())?;
-            let consumer = state.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
+            let consumer = state.consumer.upgrade()?;
             state.joining.clone_from(&ids);
-            let set = ProbeSet {
-                ids: ids.into(),
-                policy: record.policy,
-                unmatched: Arc::default(),
-                rule: None,
-                as_of: 0,
-                room: state.room,
-            };
+            let set = ProbeSet { room: state.room, policy: record.policy, ..ProbeSet::of(ids) };
             Some(PendingJoin { number, subscription, consumer, set })
         })
     }
@@ -222,13 +188,13 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> Vec<ProbeId> {
         let lacks = |id: &ProbeId| {
-            self.registry.definition(*id, loaded).is_some() && !self.attachments.has_slot(number, *id)
+            self.registry.definition(*id, loaded).is_some()
+                && self.attachments.probes.slot(*id, number).is_none()
         };
         let lacking = ids.into_iter().filter(lacks);
         let (free, taken): (Vec<_>, Vec<_>) =
             lacking.partition(|id| self.registry.definitions(*id, loaded).all(claim));
-        let record = self.attachments.record_mut(number).filter(|_| !taken.is_empty());
-        if let Some(state) = record.and_then(|record| record.join_state.as_mut()) {
+        if let Some(state) = self.attachments.join_state_mut(number) {
             state.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
         }
         free
@@ -242,7 +208,6 @@ impl Control {
         starts: &[(ProbeId, Start)],
         loaded: KeptLoaded<'_>,
     ) -> Option<Transition> {
-        let mut report = Report::default();
         // Objects may have been unloaded while the consumer prepared.
         let ids = self.joinable(number, starts.iter().map(|(id, _)| *id), loaded);
         let ids = self.limited_to_room(number, ids);
@@ -250,48 +215,32 @@ impl Control {
             return None;
         }
         let record = self.attachments.record(number)?;
-        let (delivery, first) = (record.delivery, record.counters.start);
-        let wanted = if delivery == DeliveryMode::Delivered { 0 } else { ids.len() };
-        let pool = &mut self.attachments.counters;
-        let has_room =
-            delivery == DeliveryMode::Delivered || ids.last().is_none_or(|last| pool.reserve_probe(*last));
-        let Some(own) = has_room.then(|| pool.allocate(wanted)).flatten() else {
-            let state = self.attachments.record_mut(number)?.join_state.as_mut()?;
-            state.leave_out(&ids, &Error::OutOfCounters { wanted });
-            return None;
+        let (delivery, suppressed) = (record.delivery, record.counters.start);
+        // The attachment has its counter of suppressed hits.
+        let wanted = delivery.counters(ids.len()) - delivery.counters(0);
+        let own = match self.attachments.counters.allocate_for(&ids, delivery, wanted) {
+            Ok(own) => own,
+            Err(error) => {
+                self.attachments.join_state_mut(number)?.leave_out(&ids, &error);
+                return None;
+            }
         };
         let left = self.attachments.modes_left(&ids);
-        self.attachments.reserve(&ids);
-        for (at, id) in ids.iter().enumerate() {
-            // Counts have no counter of suppressed hits, and hits none of their own.
-            let (suppressed, counter) = (|| CounterAt::new(first), || CounterAt::new(own.start + at));
-            let action = match delivery {
-                DeliveryMode::Counted => Action::Count(counter()),
-                DeliveryMode::Delivered => Action::Call { suppressed: suppressed(), counted: None },
-                DeliveryMode::Switchable => {
-                    Action::Call { suppressed: suppressed(), counted: Some(counter()) }
-                }
-            };
-            let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
-            self.attachments.add(*id, AttachmentSlot::starting(number, action, start));
-        }
+        let actions = (own.start..).map(|own| delivery.action(suppressed, own));
+        self.attachments.add_slots(number, &ids, actions, starts);
         let record = self.attachments.record_mut(number)?;
         let mut all = [&*record.ids, &ids].concat();
         all.sort_unstable();
         record.id_ranges = id_ranges(&all);
         record.ids = all.into();
         if let Some(state) = &mut record.join_state {
-            state.note_joined(&ids);
-            state.note_hit_before(&ids, &self.registry);
-            if !own.is_empty() {
-                state.counters.push(own.clone());
-            }
+            state.note_joined(&ids, own, &self.registry);
         }
         let transition = record.subscription.begin_transition();
         self.add_first_hits(number, &ids);
-        self.publish(&ids, loaded);
-        self.keep_infos(&ids, loaded);
-        let is_counted = self.switch_probes(&ids, &left, self.access_to_new(), &mut report, loaded);
+        let (access, mut report) = (self.access_to_new(), Report::default());
+        let switching = Switching { access, report: &mut report, loaded };
+        let is_counted = self.publish_and_switch(&ids, &left, switching);
         let record = self.attachments.record_mut(number)?;
         if delivery == DeliveryMode::Counted {
             record.mode = record.mode.filter(|_| is_counted);
@@ -332,8 +281,7 @@ impl JoinRule {
 pub(super) struct JoinState {
     pub(super) rule: JoinRule,
     pub(super) room: usize,
-    /// The consumer, of a type that this file need not know.
-    pub(super) consumer: Box<dyn Any + Send>,
+    consumer: Weak<dyn Consumer>,
     /// Whether probes may join: the consumer was told that it is attached.
     pub(super) has_started: bool,
     /// Whether probes join without a call of the consumer.
@@ -358,13 +306,14 @@ pub(super) struct JoinState {
 }
 
 impl JoinState {
-    pub(super) fn new(rule: JoinRule, room: usize, consumer: Box<dyn Any + Send>) -> Self {
-        Self {
-            rule,
-            room,
-            consumer,
-            has_started: false,
-            joins_at_once: false,
+    /// Returns the state of an attachment to a set, if the set is persistent.
+    pub(super) fn of(set: &ProbeSet, consumer: &Arc<dyn Consumer>, joins_at_once: bool) -> Option<Box<Self>> {
+        Some(Box::new(Self {
+            rule: set.persistent_rule()?,
+            room: set.room,
+            consumer: Arc::downgrade(consumer),
+            has_started: joins_at_once,
+            joins_at_once,
             pending: BTreeSet::new(),
             joining: Vec::new(),
             counters: Vec::new(),
@@ -374,6 +323,13 @@ impl JoinState {
             problem: String::new(),
             attached_at: Instant::now(),
             hit_before: BTreeMap::new(),
+        }))
+    }
+
+    /// Asks the next operation to let pending probes join, if their consumer is called for it.
+    fn request_join(&self) {
+        if !self.pending.is_empty() && self.has_started && !self.joins_at_once {
+            join_lock::request();
         }
     }
 
@@ -385,13 +341,10 @@ impl JoinState {
         }
     }
 
-    /// Notes that these probes have joined.
-    pub(super) fn note_joined(&mut self, ids: &[ProbeId]) {
+    /// Notes that these probes have joined, with these counters, and which of them were hit before.
+    fn note_joined(&mut self, ids: &[ProbeId], counters: Range<usize>, registry: &Registry) {
         ids.iter().for_each(|id| _ = self.left_out.remove(id));
-    }
-
-    /// Notes the probes among these that were hit before they join now.
-    pub(super) fn note_hit_before(&mut self, ids: &[ProbeId], registry: &Registry) {
+        self.counters.extend(Some(counters).filter(|range| !range.is_empty()));
         // If first hits are counted, it has all of them.
         if !self.counts_first_hits {
             let since = self.attached_at.elapsed();
@@ -443,13 +396,11 @@ impl JoinState {
 
     /// Returns a line about probes that could not join, if there are any.
     pub(super) fn left_out_note(&self) -> Option<String> {
-        let (len, problem) = (self.left_out.len(), &self.problem);
-        let probes =
-            if len == 1 { "1 probe that appeared later is" } else { "probes that appeared later are" };
-        match len {
+        let problem = &self.problem;
+        match self.left_out.len() {
             0 => None,
-            1 => Some(format!("{probes} left out: {problem}")),
-            _ => Some(format!("{len} {probes} left out: {problem}")),
+            1 => Some(format!("1 probe that appeared later is left out: {problem}")),
+            len => Some(format!("{len} probes that appeared later are left out: {problem}")),
         }
     }
 }

@@ -10,11 +10,11 @@
 //! have a copy of the lock that another thread held, and releases it.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{ptr, thread};
 
+use super::join::join_pending;
 use crate::engine::dispatch::is_in_hit;
 use crate::engine::os::cancel::Uncancellable;
 
@@ -24,8 +24,6 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static COMPLETED: AtomicU64 = AtomicU64::new(0);
 /// The thread that holds the lock; 0 if none does.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
-/// The work under the lock.
-static WORK: OnceLock<fn()> = OnceLock::new();
 
 /// How often a waiting thread yields before it sleeps between its tries.
 const YIELDS_BEFORE_SLEEP: u32 = 100;
@@ -116,20 +114,15 @@ pub(super) fn request() {
     REQUESTED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Sets the work under the lock, before the first request.
-pub(super) fn set_work(work: fn()) {
-    let _ = WORK.set(work);
-}
-
 /// Serves the requests made so far, or waits until another thread has. The control lock is free.
 #[cold]
 pub(super) fn run_requested() {
     // A consumer's own work in it may reach cancellation points.
     let _whole = Uncancellable::new();
-    let (Some(work), Some(_held)) = (WORK.get(), JoinLock::acquire()) else { return };
+    let Some(_held) = JoinLock::acquire() else { return };
     let requested = REQUESTED.load(Ordering::SeqCst);
     if COMPLETED.load(Ordering::SeqCst) != requested {
-        work();
+        join_pending();
         COMPLETED.store(requested, Ordering::SeqCst);
     }
 }

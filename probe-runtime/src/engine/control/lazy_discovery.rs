@@ -16,7 +16,8 @@ use super::lock::Control;
 #[cfg(probe_discovers)]
 use super::lock::operate;
 use super::reclaim::Reclaimable;
-use crate::engine::dispatch::{Epoch, Event, Listener, Subscription};
+use super::sites::Switching;
+use crate::engine::dispatch::{Epoch, Event, Subscription};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::ProbeId;
@@ -33,13 +34,6 @@ pub(super) struct LazyDiscovery {
     joining: Vec<(ProbeId, &'static dyn CallSite)>,
 }
 
-/// Takes the place of the consumer of hits that are only counted.
-struct NoopListener;
-
-impl Listener for NoopListener {
-    fn hit(&self, _event: &Event<'_>) {}
-}
-
 impl Control {
     /// Counts first hits for an attachment. There are `capacity` counters, unless another
     /// attachment has them counted already.
@@ -49,9 +43,9 @@ impl Control {
     pub(super) fn begin_first_hits(&mut self, number: usize, capacity: usize) -> Result<(), Error> {
         let Some(provider) = self.registry.provider() else { return Ok(()) };
         if !provider.counts_first_hits() {
-            let counters = self.attachments.counters.allocate(capacity);
-            let counters = counters.ok_or(Error::OutOfCounters { wanted: capacity })?;
-            provider.begin_first_hits(Arc::new(Subscription::new(Arc::new(NoopListener))), counters.clone());
+            let counters = self.attachments.counters.allocate(capacity)?;
+            let no_consumer = Subscription::new(Arc::new(|_: &Event<'_>| ()));
+            provider.begin_first_hits(Arc::new(no_consumer), counters.clone());
             self.lazy_discovery.counters = counters;
         }
         if let Some(state) = self.attachments.join_state_mut(number) {
@@ -96,7 +90,7 @@ impl Control {
         for (id, call, counter) in found.iter().filter_map(|(id, call)| Some((*id, *call, call.counter()?))) {
             let mut is_joining = false;
             for number in self.attachments.numbers() {
-                let has_slot = self.attachments.has_slot(number, id);
+                let has_slot = self.attachments.probes.slot(id, number).is_some();
                 let Some(record) = self.attachments.record_mut(number) else { continue };
                 let is_paused = record.is_paused.get();
                 let Some(state) = record.join_state.as_mut().filter(|it| it.counts_first_hits) else {
@@ -154,16 +148,14 @@ impl Control {
         ids.sort_unstable();
         ids.dedup();
         // A hook is published even if no attachment has a slot.
-        ids.last().into_iter().for_each(|last| self.attachments.make_room(*last));
-        self.publish(&ids, loaded);
+        ids.last().into_iter().for_each(|last| self.attachments.probes.make_room(*last));
+        let (access, report) = (self.access_to_new(), &mut Report::default());
+        self.publish_and_switch(&ids, &[], Switching { access, report, loaded });
         // Definitions do not refer to these hooks any more.
         let calls: Vec<_> = calls.iter().map(|(_, call)| *call).collect();
         if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&calls)) {
             self.reclaimer.retire(Epoch::UNKNOWN, Reclaimable::Provider(hooks));
         }
-        self.keep_infos(&ids, loaded);
-        let access = self.access_to_new();
-        self.switch_probes(&ids, &[], access, &mut Report::default(), loaded);
     }
 }
 

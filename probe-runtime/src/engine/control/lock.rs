@@ -42,10 +42,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::attachments::AttachmentTable;
+use super::join::JoinState;
 use super::lazy_discovery::{LazyDiscovery, PeriodicDiscovery};
+#[cfg(probe_backend = "patched")]
+use super::patched_sites::UnswitchedSites;
 use super::reclaim::{Reclaimable, reclaim_hooks};
-use super::site_backend::UnswitchedSites;
-use super::sites::PatchPolicy;
 use super::{init, join_lock};
 use crate::engine::dispatch::{self, Reclaimer, ReentrancyGuard};
 use crate::engine::os;
@@ -257,7 +258,7 @@ pub(super) fn after_fork_in_child() {
     let is_orphaned = join_lock::after_fork_in_child();
     let Some(ControlGuard { mut control, guarded, pauser }) = after_fork() else { return };
     if is_orphaned {
-        control.attachments.abort_joins();
+        control.attachments.join_states_mut().for_each(JoinState::abort);
     }
     if control.attachments.fail_orphans() {
         FAILURE_PENDING.store(true, Ordering::SeqCst);
@@ -280,6 +281,7 @@ pub(super) struct Control {
     pub(super) reclaimer: Reclaimer<Reclaimable>,
     /// Whether `reclaimer` holds unloaded call sites, whose places others could use.
     pub(super) has_unloaded_calls: bool,
+    #[cfg(probe_backend = "patched")]
     pub(super) unswitched: UnswitchedSites,
     /// Copies of the data of attached probes that may be unloaded.
     pub(super) kept_infos: HashMap<ProbeId, ProbeInfo>,
@@ -287,22 +289,10 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Returns whether an attachment of this policy can be switched while objects come and go: its
-    /// text is open, and all sites are the executable's.
-    #[inline(always)]
-    pub(super) fn needs_no_freeze(&self, policy: PatchPolicy) -> bool {
-        policy.is_open() && self.registry.is_main_only()
-    }
-
     /// Calls `run` with the proof that all objects stay loaded, if the executable alone is known.
     /// Returns whether it did.
     pub(super) fn with_executable(&mut self, run: &mut dyn FnMut(&mut Self, KeptLoaded<'_>)) -> bool {
         Registry::with_kept_loaded(self, |control| &control.registry, run).is_some()
-    }
-
-    /// Publishes new hooks of these probes' listeners, and retires the previous ones.
-    pub(super) fn publish(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
-        self.attachments.publish(ids, &self.registry, &mut self.reclaimer, loaded);
     }
 }
 

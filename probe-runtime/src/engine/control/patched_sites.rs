@@ -14,43 +14,36 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 
+use super::lock::Control;
 use super::probe_attachments::claim;
-use super::sites::{IdRange, PatchPolicy, id_ranges};
+use super::sites::{IdRange, PatchPolicy, Switching, id_ranges};
 use crate::engine::error::Error;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::provider::CallSite;
-use crate::engine::registry::{ProbeId, Registry};
+use crate::engine::registry::{ProbeId, ProbeState};
 use crate::engine::sites::{
     self, Access, Batch, LastState, Mode, OpenText, Refusal, RefusalReason, Report, Site, SiteAddr,
     TextError, TextPolicy,
 };
 
-/// All sites, and those of them that an operation could not switch.
-pub(super) struct Sites<'a> {
-    pub(super) registry: &'a Registry,
-    pub(super) unswitched: &'a UnswitchedSites,
-    /// The objects of all sites stay loaded.
-    pub(super) loaded: KeptLoaded<'a>,
-}
-
-impl Sites<'_> {
+impl Control {
     /// Switches all sites of these ranges to `mode`. `left` is the mode in which the last operation
     /// left them, if that is known.
     #[inline(always)]
-    pub(super) fn switch(
-        self,
+    pub(super) fn switch_ranges(
+        &self,
         ranges: &[IdRange],
         mode: Mode,
-        access: Access,
         left: Option<Mode>,
-        report: &mut Report,
+        switching: &mut Switching<'_>,
     ) {
-        let registry = self.registry;
+        let (registry, Switching { access, report, loaded }) = (&self.registry, switching);
+        let (access, loaded) = (*access, *loaded);
         let refused_before = report.unswitched().len();
         let unswitched = self.unswitched.borrow();
         let has_unswitched = !unswitched.is_empty();
         let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
-        let mut batch = Batch::new(mode, report, self.loaded).last_state(left);
+        let mut batch = Batch::new(mode, report, loaded).last_state(left);
         match ranges {
             _ if access == Access::Held => {
                 ranges.iter().for_each(|range| batch.switch(registry.sites_of_run(range), Access::Held));
@@ -68,7 +61,7 @@ impl Sites<'_> {
             }
         }
         if registry.has_calls() {
-            registry.switch_calls(ranges, mode != Mode::Latent, access, report, self.loaded);
+            registry.switch_calls(ranges, mode != Mode::Latent, access, report, loaded);
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
@@ -76,37 +69,132 @@ impl Sites<'_> {
             self.unswitched.update(all, &report.unswitched()[refused_before..]);
         }
     }
-}
 
-/// Refuses these probes' sites.
-pub(super) fn refuse(registry: &Registry, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
-    for site in ids.iter().flat_map(|id| registry.sites(*id)) {
-        report.refuse(Refusal::new(site.addr, reason.clone()));
+    /// Refuses these probes' sites.
+    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
+        for site in ids.iter().flat_map(|id| self.registry.sites(*id)) {
+            report.refuse(Refusal::new(site.addr, reason.clone()));
+        }
+    }
+
+    /// Reports the sites of other runtimes as refused.
+    pub(super) fn refuse_taken_sites(&self, ids: &[ProbeId], report: &mut Report) {
+        for site in ids.iter().flat_map(|id| self.registry.owned_elsewhere(*id)) {
+            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+        }
+    }
+
+    /// Excludes sites in new objects whose definitions another runtime has taken first.
+    pub(super) fn exclude_taken_sites(&mut self, ids: &[ProbeId], frozen: &Frozen, loaded: KeptLoaded<'_>) {
+        let definitions = |id: &ProbeId| {
+            let id = *id;
+            self.registry.definitions(id, loaded).map(move |definition| (id, definition))
+        };
+        let definitions = ids.iter().flat_map(definitions);
+        let taken: Vec<_> = definitions.filter(|(_, definition)| !claim(definition)).collect();
+        if !taken.is_empty() {
+            self.registry.cede(frozen, &taken);
+        }
+    }
+
+    /// Forgets open text of unloaded objects: the same object may have been loaded there again,
+    /// sealed, or the program may use the range for something else by now. If the list of sites is
+    /// new, forgets which could not be switched: those of attachments are then switched, or
+    /// refused, anew, so only held probes' sites are kept.
+    pub(super) fn forget_unloaded(&mut self, text: &[Range<usize>], is_list_new: bool) {
+        sites::forget_gone(text);
+        if !is_list_new || self.unswitched.borrow().is_empty() {
+            return;
+        }
+        let known = self.attachments.probes.known_probes();
+        let held = known.filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
+        self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
+    }
+
+    /// Returns the sites of these probes that are not as they were left.
+    pub(super) fn foreign_writes(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
+        let (registry, mut writes) = (&self.registry, Vec::new());
+        let modes_left = self.attachments.modes_left(ids);
+        for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
+            let ids = ids.iter().zip(&modes_left).filter(|(_, it)| **it == left);
+            let sites = ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id)));
+            self.compare(sites.collect(), left, &mut writes, loaded);
+        }
+        // Hooks switch these without the control.
+        if registry.has_calls() {
+            let calls = ids.iter().flat_map(|id| {
+                let calls = registry.calls_of_run(id.index()..=id.index());
+                calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
+            });
+            self.compare(calls.collect(), None, &mut writes, loaded);
+        }
+        writes
+    }
+
+    fn compare(
+        &self,
+        mut sites: Vec<(Site, ProbeId)>,
+        left: Option<Mode>,
+        writes: &mut Vec<(ProbeId, Refusal)>,
+        loaded: KeptLoaded<'_>,
+    ) {
+        sites.sort_unstable_by_key(|(site, _)| site.addr);
+        let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
+        let unswitched = self.unswitched.borrow();
+        for write in sites::foreign_writes(&in_order, left, loaded) {
+            let addr = SiteAddr(write.site());
+            let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
+            let (site, id) = sites[at];
+            if !(unswitched.contains(&addr) && write.holds_own(site)) {
+                writes.push((id, write));
+            }
+        }
+    }
+
+    /// Opens the text of these probes, if the policy asks for it.
+    pub(super) fn open_text(
+        &self,
+        ids: &[ProbeId],
+        policy: PatchPolicy,
+        _loaded: KeptLoaded<'_>,
+    ) -> Result<HeldText, Error> {
+        if policy.text != TextPolicy::Open {
+            return Ok(HeldText::default());
+        }
+        let (registry, ranges) = (&self.registry, id_ranges(ids));
+        let calls = ranges.iter().flat_map(|range| registry.calls_of_run(range.clone()));
+        let calls: Vec<Site> = calls.filter_map(CallSite::site).collect();
+        let sites = || ranges.iter().flat_map(|range| registry.sites_of_run(range)).chain(&calls);
+        let open = |text: Range<usize>| {
+            OpenText::new(text.clone()).map_err(|error| {
+                let is_policy =
+                    matches!(error, TextError::Protected { errno: libc::EPERM | libc::EACCES, .. });
+                let alternative = (is_policy && sites::alias_works()).then_some(TextPolicy::Alias);
+                Error::TextProtected { text, error: io::Error::from(error), alternative }
+            })
+        };
+        // If one can't be opened, those before it are dropped, which seals them.
+        Ok(HeldText(registry.text_of(sites).into_iter().map(open).collect::<Result<_, _>>()?))
     }
 }
 
-/// Excludes sites in new objects whose definitions another runtime has taken first.
-pub(super) fn exclude_taken_sites(
-    registry: &mut Registry,
-    attached: &[ProbeId],
-    frozen: &Frozen,
-    loaded: KeptLoaded<'_>,
-) {
-    let definitions = |id: &ProbeId| {
-        let id = *id;
-        registry.definitions(id, loaded).map(move |definition| (id, definition))
-    };
-    let taken: Vec<_> =
-        attached.iter().flat_map(definitions).filter(|(_, definition)| !claim(definition)).collect();
-    if !taken.is_empty() {
-        registry.cede(frozen, &taken);
-    }
-}
+/// The text that an attachment or a hold keeps open.
+#[derive(Default)]
+pub(super) struct HeldText(Vec<OpenText>);
 
-/// Reports the sites of other runtimes as refused.
-pub(super) fn refuse_taken_sites(registry: &Registry, ids: &[ProbeId], report: &mut Report) {
-    for site in ids.iter().flat_map(|id| registry.owned_elsewhere(*id)) {
-        report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+impl HeldText {
+    /// Returns whether the text is still writable. Another copy of this crate may have sealed it.
+    pub(super) fn is_still_open(&self, _loaded: KeptLoaded<'_>) -> bool {
+        self.0.iter().all(|segment| sites::renew(segment).is_ok())
+    }
+
+    /// Seals text that no other attachment holds open.
+    pub(super) fn close(self, report: &mut Report, _loaded: KeptLoaded<'_>) {
+        for segment in self.0 {
+            if segment.close().is_err() {
+                report.add_unsealed();
+            }
+        }
     }
 }
 
@@ -124,7 +212,7 @@ impl UnswitchedSites {
     /// Notes which of an operation's sites it could not switch: `refused`, the new part of the
     /// report's list.
     #[cold]
-    pub(super) fn update<'a>(&self, sites: impl Iterator<Item = &'a Site>, refused: &[SiteAddr]) {
+    fn update<'a>(&self, sites: impl Iterator<Item = &'a Site>, refused: &[SiteAddr]) {
         let mut all = self.0.borrow_mut();
         for site in sites {
             all.remove(&site.addr);
@@ -133,106 +221,10 @@ impl UnswitchedSites {
     }
 
     /// Forgets all but these sites.
-    pub(super) fn retain<'a>(&mut self, kept: impl Iterator<Item = &'a Site>) {
+    fn retain<'a>(&mut self, kept: impl Iterator<Item = &'a Site>) {
         let kept: BTreeSet<_> = kept.map(|site| site.addr).collect();
         self.0.get_mut().retain(|addr| kept.contains(addr));
     }
-
-    /// Returns the sites of these probes that are not as they were left: in the mode that
-    /// `modes_left` returns for each probe.
-    pub(super) fn foreign_writes(
-        &self,
-        registry: &Registry,
-        ids: &[ProbeId],
-        modes_left: impl FnOnce() -> Vec<Option<Mode>>,
-        loaded: KeptLoaded<'_>,
-    ) -> Vec<(ProbeId, Refusal)> {
-        let mut writes = Vec::new();
-        let modes_left = modes_left();
-        for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
-            let ids = ids.iter().zip(&modes_left).filter(|(_, it)| **it == left);
-            let mut sites: Vec<_> =
-                ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id))).collect();
-            self.compare(&mut sites, left, &mut writes, loaded);
-        }
-        // Hooks switch these without the control.
-        if registry.has_calls() {
-            let calls = ids.iter().flat_map(|id| {
-                let calls = registry.calls_of_run(id.index()..=id.index());
-                calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
-            });
-            self.compare(&mut calls.collect::<Vec<_>>(), None, &mut writes, loaded);
-        }
-        writes
-    }
-
-    fn compare(
-        &self,
-        sites: &mut [(Site, ProbeId)],
-        left: Option<Mode>,
-        writes: &mut Vec<(ProbeId, Refusal)>,
-        loaded: KeptLoaded<'_>,
-    ) {
-        sites.sort_unstable_by_key(|(site, _)| site.addr);
-        let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
-        let unswitched = self.borrow();
-        for write in sites::foreign_writes(&in_order, left, loaded) {
-            let addr = SiteAddr(write.site());
-            let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
-            let (site, id) = sites[at];
-            if !(unswitched.contains(&addr) && write.holds_own(site)) {
-                writes.push((id, write));
-            }
-        }
-    }
-}
-
-/// The text that an attachment or a hold keeps open.
-pub(super) type HeldText = Vec<OpenText>;
-
-/// Opens the text of these probes, if the policy asks for it.
-pub(super) fn open_text(
-    registry: &Registry,
-    ids: &[ProbeId],
-    policy: PatchPolicy,
-    _loaded: KeptLoaded<'_>,
-) -> Result<HeldText, Error> {
-    if policy.text != TextPolicy::Open {
-        return Ok(Vec::new());
-    }
-    let ranges = id_ranges(ids);
-    let calls = ranges.iter().flat_map(|range| registry.calls_of_run(range.clone()));
-    let calls: Vec<Site> = calls.filter_map(CallSite::site).collect();
-    let sites = || ranges.iter().flat_map(|range| registry.sites_of_run(range)).chain(&calls);
-    let open = |text: Range<usize>| {
-        OpenText::new(text.clone()).map_err(|error| {
-            let is_policy = matches!(error, TextError::Protected { errno: libc::EPERM | libc::EACCES, .. });
-            let alternative = (is_policy && sites::alias_works()).then_some(TextPolicy::Alias);
-            Error::TextProtected { text, error: io::Error::from(error), alternative }
-        })
-    };
-    // If one can't be opened, those before it are dropped, which seals them.
-    registry.text_of(sites).into_iter().map(open).collect()
-}
-
-/// Returns whether the text is still writable. Another copy of this crate may have sealed it.
-pub(super) fn is_still_open(text: &HeldText, _loaded: KeptLoaded<'_>) -> bool {
-    text.iter().all(|segment| sites::renew(segment).is_ok())
-}
-
-/// Seals text that no other attachment holds open.
-pub(super) fn close_text(text: HeldText, report: &mut Report, _loaded: KeptLoaded<'_>) {
-    for segment in text {
-        if segment.close().is_err() {
-            report.add_unsealed();
-        }
-    }
-}
-
-/// Forgets that these address ranges were open. The same object may have been loaded there again,
-/// sealed, or the program may use the range for something else by now.
-pub(super) fn forget_unloaded_text(unloaded: &[Range<usize>]) {
-    sites::forget_gone(unloaded);
 }
 
 #[cfg(test)]

@@ -4,17 +4,19 @@
 //! stays open, two locked instructions for the control lock and one for the site. Each further site
 //! takes one more. Synchronous visibility adds its wait.
 
-use std::sync::{Arc, Weak};
-use std::{fmt, ptr};
+use std::fmt;
+use std::sync::Arc;
 
 use super::ProbeSet;
 #[cfg(probe_backend = "patched")]
 use super::attachments::AttachmentRecord;
 use super::attachments::AttachmentTable;
 use super::lock::{Control, ControlGuard, lock, lock_inlined, operate, with_objects};
+use super::probe_attachments::AttachmentSlot;
 use super::reclaim::finish_operation;
-use super::site_backend::{HeldText, close_text, open_text, refuse};
-use super::sites::PatchPolicy;
+use super::site_backend::HeldText;
+use super::sites::{PatchPolicy, Switching};
+use super::switch::Switch;
 use crate::engine::dispatch::{Subscription, Transition, WaitFor};
 use crate::engine::error::Error;
 use crate::engine::os::cancel::Uncancellable;
@@ -80,15 +82,16 @@ fn pause_slow(
         control.registry.name_pending();
         with_objects(control, &mut set_paused);
     }
-    let is_done = visibility == Visibility::Eventual && !control.reclaimer.has_new();
-    if let (Some(transition), true) = (transition, visibility == Visibility::Eventual) {
+    let is_eventual = visibility == Visibility::Eventual;
+    let is_finished = is_eventual && !control.reclaimer.has_new();
+    if let Some(transition) = transition.take_if(|_| is_eventual) {
         subscription.commit_locked(transition);
     }
     locked.unlock();
-    if !is_done {
+    if !is_finished {
         finish_operation(visibility, is_paused.then(|| subscription.wait_for()));
     }
-    if let (Some(transition), true) = (transition, visibility != Visibility::Eventual) {
+    if let Some(transition) = transition {
         subscription.commit(transition);
     }
     report
@@ -137,7 +140,8 @@ impl Control {
     fn switch_open(&self, record: &AttachmentRecord, on: Mode, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
         let (left, mode) = if record.is_paused.get() { (on, Mode::Latent) } else { (Mode::Latent, on) };
-        self.switch_ranges(&record.id_ranges, mode, Access::Held, Some(left), &mut report, loaded);
+        let mut switching = Switching { access: Access::Held, report: &mut report, loaded };
+        self.switch_ranges(&record.id_ranges, mode, Some(left), &mut switching);
         report
     }
 
@@ -152,11 +156,11 @@ impl Control {
     ) -> Option<Transition> {
         let record = self.attachments.record(attachment)?;
         if !is_paused && record.subscription.has_failed() {
-            refuse(&self.registry, &record.ids, &RefusalReason::Failed, report);
+            self.refuse(&record.ids, &RefusalReason::Failed, report);
             return None;
         }
         let decides_alone = record.decides_alone() && cfg!(probe_backend = "patched");
-        let modes_left = if decides_alone { Vec::new() } else { self.attachments.modes_left(&record.ids) };
+        let modes_left = (!decides_alone).then(|| self.attachments.modes_left(&record.ids));
         // Sites that count and sites that call are both active.
         let left = record.mode_left().unwrap_or(Mode::Active);
         record.is_paused.set(is_paused);
@@ -170,18 +174,18 @@ impl Control {
         // Writing to text that is held open is no cancellation point. Opening text, reading its
         // rights, and mapping blocks may be.
         let _whole = (mode.is_none() || access != Access::Held).then(Uncancellable::new);
+        let mut switching = Switching { access, report, loaded };
         if let Some(mode) = mode {
             // No other attachment decides on these probes: their hooks stay, and only the sites
             // change.
-            self.switch_ranges(&record.id_ranges, mode, access, Some(left), report, loaded);
+            self.switch_ranges(&record.id_ranges, mode, Some(left), &mut switching);
         } else {
             let ids = Arc::clone(&record.ids);
-            if decides_alone {
-                self.switch_probes(&ids, &vec![Some(left); ids.len()], access, report, loaded);
-            } else {
+            if !decides_alone {
                 self.publish(&ids, loaded);
-                self.switch_probes(&ids, &modes_left, access, report, loaded);
             }
+            let modes_left = modes_left.unwrap_or_else(|| vec![Some(left); ids.len()]);
+            self.switch_probes(&ids, &modes_left, switching);
         }
         Some(transition)
     }
@@ -207,15 +211,11 @@ pub struct Hold {
     ids: Arc<[ProbeId]>,
     policy: PatchPolicy,
     report: Report,
-    text: HeldText,
-    is_over: bool,
+    /// `None` once released.
+    text: Option<HeldText>,
 }
 
 impl Hold {
-    pub(super) fn new(ids: Arc<[ProbeId]>, policy: PatchPolicy, report: Report, text: HeldText) -> Self {
-        Self { ids, policy, report, text, is_over: false }
-    }
-
     /// Returns the result of making the sites latent.
     pub fn report(&self) -> &Report {
         &self.report
@@ -241,13 +241,12 @@ impl Hold {
     /// Releases the probes on the first call. `drop` calls it again after `release`; that does
     /// nothing.
     fn leave(&mut self) -> Report {
-        if std::mem::replace(&mut self.is_over, true) {
-            return Report::default();
-        }
-        let (policy, text) = (self.policy, std::mem::take(&mut self.text));
-        let (transitions, report) = operate(|control, loaded| {
-            let transitions = Transitions::begin(&control.attachments, &self.ids);
-            (transitions, control.release(&self.ids, policy, text, loaded))
+        let Some(text) = self.text.take() else { return Report::default() };
+        let (ids, policy, mut report) = (&self.ids, self.policy, Report::default());
+        let transitions = operate(|control, loaded| {
+            let transitions = control.set_held(ids, false, policy, &mut report, loaded);
+            text.close(&mut report, loaded);
+            transitions
         });
         finish_operation(policy.visibility, None);
         transitions.commit();
@@ -268,45 +267,35 @@ impl fmt::Debug for Hold {
 }
 
 /// Transitions of all attachments whose sites a hold switches, as it begins or ends, to commit once
-/// every thread executes the switched sites. They keep no consumer alive: an attachment may be gone
-/// by then, and the thread that detaches it drops its consumer.
+/// every thread executes the switched sites.
 #[must_use = "without a commit, nothing is paired any more"]
-pub(super) struct Transitions(Vec<AttachmentTransition>);
-
-struct AttachmentTransition {
-    attachment: usize,
-    /// Another attachment may later get the same number, but not the same address.
-    subscription: Weak<Subscription>,
-    transition: Transition,
-}
+struct Transitions(Vec<(Switch, Transition)>);
 
 impl Transitions {
     /// Begins a transition of each attachment to these probes, before their sites are switched.
-    pub(super) fn begin(attachments: &AttachmentTable, ids: &[ProbeId]) -> Self {
-        let mut numbers: Vec<_> = ids.iter().flat_map(|id| attachments.attachments_of(*id)).collect();
+    fn begin(attachments: &AttachmentTable, ids: &[ProbeId]) -> Self {
+        let slots = ids.iter().flat_map(|id| attachments.probes.slots(*id));
+        let mut numbers: Vec<_> = slots.map(AttachmentSlot::attachment).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let one = |attachment: usize| {
-            let subscription = &attachments.record(attachment)?.subscription;
-            Some(AttachmentTransition {
-                attachment,
-                subscription: Arc::downgrade(subscription),
-                transition: subscription.begin_transition(),
-            })
+        let begin = |number: usize| {
+            let subscription = &attachments.record(number)?.subscription;
+            Some((Switch::new(number, subscription), subscription.begin_transition()))
         };
-        Self(numbers.into_iter().filter_map(one).collect())
+        Self(numbers.into_iter().filter_map(begin).collect())
     }
 
-    pub(super) fn commit(self) {
+    /// Commits the transitions of attachments that still exist.
+    fn commit(self) {
         if self.0.is_empty() {
             return;
         }
         let control = lock();
-        for AttachmentTransition { attachment, subscription: its, transition } in self.0 {
-            let record = control.attachments.record(attachment).map(|record| &record.subscription);
-            if let Some(subscription) = record.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
-                subscription.commit_locked(transition);
-            }
+        for (switch, transition) in self.0 {
+            switch
+                .find(&control)
+                .into_iter()
+                .for_each(|record| record.subscription.commit_locked(transition));
         }
     }
 }
@@ -322,45 +311,31 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
-        let (transitions, held) = operate(|control, loaded| {
-            let transitions = Transitions::begin(&control.attachments, &self.ids);
-            (transitions, control.hold(&self.ids, self.policy, loaded))
-        });
-        finish_operation(self.policy.visibility, Some(WaitFor::Passing));
+        let (ids, policy, mut report) = (&self.ids, self.policy, Report::default());
+        let (text, transitions) = operate(|control, loaded| {
+            let text = control.open_text(ids, policy, loaded)?;
+            Ok::<_, Error>((text, control.set_held(ids, true, policy, &mut report, loaded)))
+        })?;
+        finish_operation(policy.visibility, Some(WaitFor::Passing));
         transitions.commit();
-        let (report, text) = held?;
-        Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
+        Ok(Hold { ids: Arc::clone(ids), policy, report, text: Some(text) })
     }
 }
 
 impl Control {
-    /// Forces probes off, until [`release`](Self::release).
-    pub(super) fn hold(
+    /// Forces probes off, or lets them go, and switches their sites.
+    fn set_held(
         &mut self,
         ids: &[ProbeId],
+        is_held: bool,
         policy: PatchPolicy,
+        report: &mut Report,
         loaded: KeptLoaded<'_>,
-    ) -> Result<(Report, HeldText), Error> {
-        let text = open_text(&self.registry, ids, policy, loaded)?;
-        let mut report = Report::default();
+    ) -> Transitions {
+        let transitions = Transitions::begin(&self.attachments, ids);
         let left = self.attachments.modes_left(ids);
-        self.attachments.hold(ids);
-        self.switch_probes(ids, &left, policy.access(), &mut report, loaded);
-        Ok((report, text))
-    }
-
-    pub(super) fn release(
-        &mut self,
-        ids: &[ProbeId],
-        policy: PatchPolicy,
-        text: HeldText,
-        loaded: KeptLoaded<'_>,
-    ) -> Report {
-        let mut report = Report::default();
-        let left = self.attachments.modes_left(ids);
-        self.attachments.release(ids);
-        self.switch_probes(ids, &left, policy.access(), &mut report, loaded);
-        close_text(text, &mut report, loaded);
-        report
+        self.attachments.set_held(ids, is_held);
+        self.switch_probes(ids, &left, Switching { access: policy.access(), report, loaded });
+        transitions
     }
 }

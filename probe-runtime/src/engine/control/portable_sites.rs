@@ -1,74 +1,78 @@
 //! Switching sites, on backends where a site is only a flag: nothing is patched, no text is opened,
 //! and there is one runtime.
 
-#![expect(clippy::unnecessary_wraps, reason = "the same calls as where sites are patched")]
+#![expect(
+    clippy::unnecessary_wraps,
+    clippy::unused_self,
+    reason = "the same calls as where sites are patched"
+)]
 
 use std::ops::Range;
 
-use super::sites::PatchPolicy;
+use super::lock::Control;
+use super::sites::{IdRange, PatchPolicy, Switching};
 use crate::engine::error::Error;
 use crate::engine::os::objects::{Frozen, KeptLoaded};
-use crate::engine::registry::{ProbeId, Registry};
+use crate::engine::registry::ProbeId;
 use crate::engine::sites::{Mode, Refusal, RefusalReason, Report, SiteAddr};
 
-/// No site is ever refused.
-#[derive(Default)]
-pub(super) struct UnswitchedSites;
-
-impl UnswitchedSites {
-    /// Returns none: no other code changes flags.
-    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
-    pub(super) fn foreign_writes(
+impl Control {
+    /// Shows or hides the hooks of the probes in these ranges.
+    pub(super) fn switch_ranges(
         &self,
-        _registry: &Registry,
-        _ids: &[ProbeId],
-        _modes_left: impl FnOnce() -> Vec<Option<Mode>>,
-        _loaded: KeptLoaded<'_>,
-    ) -> Vec<(ProbeId, Refusal)> {
+        ranges: &[IdRange],
+        mode: Mode,
+        _left: Option<Mode>,
+        Switching { report, loaded, .. }: &mut Switching<'_>,
+    ) {
+        for id in ranges.iter().cloned().flatten().map(ProbeId::new) {
+            let definitions = self.registry.definitions(id, *loaded);
+            let (switched, unchanged) = self.attachments.probes.show(id, definitions, mode != Mode::Latent);
+            report.add_patched(switched);
+            report.add_unchanged(unchanged);
+        }
+    }
+
+    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
+        for _ in ids {
+            report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
+        }
+    }
+
+    /// Does nothing: there is one runtime.
+    pub(super) fn refuse_taken_sites(&self, _ids: &[ProbeId], _report: &mut Report) {}
+
+    /// Does nothing: there is one runtime.
+    pub(super) fn exclude_taken_sites(&self, _ids: &[ProbeId], _frozen: &Frozen, _loaded: KeptLoaded<'_>) {}
+
+    /// Does nothing: no text was open, and all sites were switched.
+    pub(super) fn forget_unloaded(&self, _text: &[Range<usize>], _is_list_new: bool) {}
+
+    /// Returns none: no other code changes flags.
+    pub(super) fn foreign_writes(&self, _: &[ProbeId], _: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
         Vec::new()
     }
-}
 
-/// No text is patched, so none is open.
-#[derive(Default)]
-pub(super) struct HeldText {
-    _nothing: (),
-}
-
-pub(super) fn open_text(
-    _registry: &Registry,
-    _ids: &[ProbeId],
-    _policy: PatchPolicy,
-    _loaded: KeptLoaded<'_>,
-) -> Result<HeldText, Error> {
-    Ok(HeldText::default())
-}
-
-pub(super) fn refuse(_registry: &Registry, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
-    for _ in ids {
-        report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
+    /// Opens nothing: no text is written.
+    pub(super) fn open_text(
+        &self,
+        _ids: &[ProbeId],
+        _policy: PatchPolicy,
+        _loaded: KeptLoaded<'_>,
+    ) -> Result<HeldText, Error> {
+        Ok(HeldText)
     }
 }
 
-/// Does nothing: there is one runtime.
-pub(super) fn exclude_taken_sites(
-    _registry: &mut Registry,
-    _attached: &[ProbeId],
-    _frozen: &Frozen,
-    _loaded: KeptLoaded<'_>,
-) {
+/// The text that an attachment or a hold keeps open: none.
+#[derive(Default)]
+pub(super) struct HeldText;
+
+impl HeldText {
+    /// Returns `true`: no text is written.
+    pub(super) fn is_still_open(&self, _loaded: KeptLoaded<'_>) -> bool {
+        true
+    }
+
+    pub(super) fn close(self, _report: &mut Report, _loaded: KeptLoaded<'_>) {}
 }
-
-/// Does nothing: there is one runtime.
-pub(super) fn refuse_taken_sites(_registry: &Registry, _ids: &[ProbeId], _report: &mut Report) {}
-
-/// Returns `true`: no text is written.
-pub(super) fn is_still_open(_text: &HeldText, _loaded: KeptLoaded<'_>) -> bool {
-    true
-}
-
-/// Does nothing: no text was opened.
-pub(super) fn close_text(_text: HeldText, _report: &mut Report, _loaded: KeptLoaded<'_>) {}
-
-/// Does nothing: no text was open.
-pub(super) fn forget_unloaded_text(_unloaded: &[Range<usize>]) {}

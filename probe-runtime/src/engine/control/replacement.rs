@@ -71,7 +71,7 @@ impl Replacement {
     pub fn probe(&self) -> Option<ProbeInfo> {
         operate(|control, loaded| {
             let id = *control.attachments.record(self.number?)?.ids.first()?;
-            control.attached_info(id, loaded)
+            Some(control.infos(&[id], loaded).next()?.1)
         })
     }
 
@@ -135,7 +135,7 @@ where
 impl Control {
     /// Installs a wrapper; returns the attachment's number, or `None` if another runtime has taken
     /// the probe.
-    pub(super) fn install(
+    fn install(
         &mut self,
         definition: &Definition,
         subscription: &Arc<Subscription>,
@@ -151,14 +151,8 @@ impl Control {
             return (None, report);
         }
         let policy = PatchPolicy { text: self.attachments.common_text_policy(), ..PatchPolicy::default() };
-        let record = AttachmentRecord::new(
-            ids,
-            DeliveryMode::Counted,
-            0..0,
-            subscription,
-            policy,
-            HeldText::default(),
-        );
+        let (delivery, text) = (DeliveryMode::Counted, HeldText::default());
+        let record = AttachmentRecord::new(ids, delivery, 0..0, subscription, policy, text);
         let number = self.register_attachment(record, iter::once(Action::Wrap), &[], &mut report, loaded);
         (Some(number), report)
     }

@@ -33,9 +33,9 @@ use probe_lang::selector::{NamedTerms, Selector};
 /// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
-    let mut list: Vec<_> = operate(|control, loaded| {
-        let ids: Vec<_> = (0..control.registry.len()).map(ProbeId::new).collect();
-        control.infos(&ids, loaded)
+    let mut list = operate(|control, loaded| {
+        let ids: Vec<_> = control.all_ids().collect();
+        control.loaded_infos(&ids, loaded)
     });
     crate::engine::order::sort_by(&mut list, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
@@ -53,13 +53,9 @@ pub(crate) fn probe_count() -> usize {
 #[cfg(probe_agent)]
 pub(crate) fn infos_with_objects(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
     operate(|control, loaded| {
-        let infos = control.infos(ids, loaded).into_iter();
-        infos
-            .map(|info| {
-                let object = control.registry.object_of(info.id()).to_owned();
-                (info, object)
-            })
-            .collect()
+        let object = |info: &ProbeInfo| control.registry.object_of(info.id()).to_owned();
+        let infos = control.loaded_infos(ids, loaded).into_iter();
+        infos.map(|info| (info.clone(), object(&info))).collect()
     })
 }
 
@@ -144,11 +140,16 @@ pub struct ProbeSet {
 }
 
 impl ProbeSet {
+    /// Returns the set of these probes, which ascend.
+    pub(super) fn of(ids: Vec<ProbeId>) -> Self {
+        let (policy, unmatched) = (PatchPolicy::default(), Arc::default());
+        Self { ids: ids.into(), policy, unmatched, rule: None, as_of: 0, room: 0 }
+    }
+
     /// Returns the empty set.
     #[cfg(all(feature = "finstrument", not(probe_discovers)))]
     pub(crate) fn none() -> Self {
-        let (policy, unmatched) = (PatchPolicy::default(), Arc::default());
-        Self { ids: Arc::default(), policy, unmatched, rule: None, as_of: 0, room: 0 }
+        Self::of(Vec::new())
     }
 
     /// Returns the number of probes.
@@ -173,7 +174,7 @@ impl ProbeSet {
 
     /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control, loaded| control.infos(&self.ids, loaded))
+        operate(|control, loaded| control.loaded_infos(&self.ids, loaded))
     }
 
     /// Returns the set with these of its probes only.
@@ -321,15 +322,7 @@ impl ProbeSet {
     /// Returns an empty set, which all that a provider finds joins.
     #[cfg(probe_discovers)]
     pub(crate) fn of_discovered(room: usize) -> Self {
-        let rule = Some(Arc::new(JoinRule::Discovered));
-        Self {
-            ids: Arc::default(),
-            policy: PatchPolicy::default(),
-            unmatched: Arc::default(),
-            rule,
-            as_of: 0,
-            room,
-        }
+        Self { rule: Some(Arc::new(JoinRule::Discovered)), room, ..Self::of(Vec::new()) }
     }
 }
 
@@ -423,7 +416,7 @@ pub(crate) fn select_persistent_parsed(selector: &Arc<Selector>) -> Result<Probe
 fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
     operate(|control, loaded| {
         let mut named = parsed.named();
-        let ids: Arc<[_]> = (definitions(control, loaded))
+        let ids: Vec<_> = (definitions(control, loaded))
             .filter(|(_, definition)| definition.path_begins_with(&parsed.beginning))
             .filter(|(_, definition)| {
                 parsed.matches_noting(*definition, &mut named, || definition.skipped().is_some())
@@ -437,9 +430,8 @@ fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
             }
         }
         let unmatched = unmatched(control, parsed, &named, loaded).into();
-        let (policy, as_of) = (PatchPolicy::default(), control.changes);
         let rule = Some(Arc::new(JoinRule::Named(Arc::clone(parsed), named)));
-        Ok(ProbeSet { ids, policy, unmatched, rule, as_of, room: 0 })
+        Ok(ProbeSet { unmatched, rule, as_of: control.changes, ..ProbeSet::of(ids) })
     })
 }
 
@@ -464,8 +456,7 @@ fn definitions<'a>(
     control: &'a Control,
     loaded: KeptLoaded<'a>,
 ) -> impl Iterator<Item = (ProbeId, &'a Definition)> {
-    let ids = (0..control.registry.len()).map(ProbeId::new);
-    ids.filter_map(move |id| Some((id, control.registry.definition(id, loaded)?)))
+    control.all_ids().filter_map(move |id| Some((id, control.registry.definition(id, loaded)?)))
 }
 
 /// Returns the reason why one term of a selector names nothing.

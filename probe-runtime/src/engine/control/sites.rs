@@ -1,12 +1,11 @@
 //! How sites are brought into the mode that their probes' attachments want: by `patched_sites`, or,
-//! on backends where a site is only a flag, by `portable_sites`.
+//! on backends where a site is only a flag, by `portable_sites`. Both have the same methods of
+//! [`Control`] and the same type `HeldText`.
 
 use std::iter;
 use std::ops::RangeInclusive;
 
 use super::lock::Control;
-#[cfg(probe_backend = "patched")]
-use super::site_backend::Sites;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::{Access, Mode, Report, TextPolicy, Visibility};
@@ -52,7 +51,23 @@ pub(super) fn push_id(ranges: &mut Vec<IdRange>, id: ProbeId) {
     }
 }
 
+/// How an operation switches sites, and the result.
+pub(super) struct Switching<'a> {
+    #[cfg_attr(not(probe_backend = "patched"), expect(dead_code, reason = "no text is written"))]
+    pub(super) access: Access,
+    pub(super) report: &'a mut Report,
+    /// The objects of all sites stay loaded.
+    pub(super) loaded: KeptLoaded<'a>,
+}
+
 impl Control {
+    /// Returns whether an attachment of this policy can be switched while objects come and go: its
+    /// text is open, and all sites are the executable's.
+    #[inline(always)]
+    pub(super) fn needs_no_freeze(&self, policy: PatchPolicy) -> bool {
+        policy.is_open() && self.registry.is_main_only()
+    }
+
     /// Returns the access to the sites of an attachment that has opened their text if its policy
     /// says so. Discovered call sites may lie in text that it has not opened.
     #[inline(always)]
@@ -67,33 +82,6 @@ impl Control {
         Access::under(self.attachments.common_text_policy(), is_strict)
     }
 
-    #[cfg(probe_backend = "patched")]
-    #[inline(always)]
-    fn sites<'a>(&'a self, loaded: KeptLoaded<'a>) -> Sites<'a> {
-        Sites { registry: &self.registry, unswitched: &self.unswitched, loaded }
-    }
-
-    /// Switches all sites of these ranges to `mode`. `left` is the mode in which the last operation
-    /// left them, if that is known.
-    #[inline(always)]
-    pub(super) fn switch_ranges(
-        &self,
-        ranges: &[IdRange],
-        mode: Mode,
-        access: Access,
-        left: Option<Mode>,
-        report: &mut Report,
-        loaded: KeptLoaded<'_>,
-    ) {
-        #[cfg(probe_backend = "patched")]
-        self.sites(loaded).switch(ranges, mode, access, left, report);
-        #[cfg(not(probe_backend = "patched"))]
-        {
-            let _ = (access, left);
-            self.attachments.switch(ranges, mode, &self.registry, report, loaded);
-        }
-    }
-
     /// Switches the sites of each of these probes to the mode that its attachments want. Returns
     /// whether hits of all these probes are only counted now.
     ///
@@ -103,12 +91,9 @@ impl Control {
         &mut self,
         ids: &[ProbeId],
         left: &[Option<Mode>],
-        access: Access,
-        report: &mut Report,
-        loaded: KeptLoaded<'_>,
+        mut switching: Switching<'_>,
     ) -> bool {
-        // One batch for each pair of the mode that the sites were left in and the
-        // mode they get.
+        // One batch for each pair of the mode that the sites were left in and the mode they get.
         let mut batches: Vec<(Option<Mode>, Mode, Vec<IdRange>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
             let mode = self.attachments.mode_of(*id);
@@ -121,13 +106,13 @@ impl Control {
         // This reads the kernel's table of mappings and their rights, which `Alias` must avoid:
         // access may be denied.
         #[cfg(probe_backend = "patched")]
-        if access != Access::Alias {
+        if switching.access != Access::Alias {
             let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
             let ranges = counting.flat_map(|(.., ranges)| ranges).cloned();
-            self.registry.add_blocks(ranges.flatten().map(ProbeId::new), loaded);
+            self.registry.add_blocks(ranges.flatten().map(ProbeId::new), switching.loaded);
         }
         for (left, mode, ranges) in &batches {
-            self.switch_ranges(ranges, *mode, access, *left, report, loaded);
+            self.switch_ranges(ranges, *mode, *left, &mut switching);
         }
         batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
     }

@@ -1,7 +1,7 @@
 //! Switching some probes of an attachment off and on.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
+use std::{fmt, ptr};
 
 use super::DeliveryMode;
 use super::attachments::AttachmentRecord;
@@ -9,15 +9,14 @@ use super::attachments::AttachmentRecord;
 use super::counting::sum;
 use super::lock::{Control, ControlGuard, lock, with_objects};
 use super::reclaim::reclaim_hooks;
-use super::site_backend::refuse;
+use super::sites::Switching;
 #[cfg(feature = "trace")]
 use crate::engine::dispatch::CounterAt;
 use crate::engine::dispatch::Subscription;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
-use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, provider};
-use crate::engine::sites::{Access, RefusalReason, Report, Visibility};
+use crate::engine::sites::{RefusalReason, Report, Visibility};
 
 /// A handle that switches probes of one attachment off and on, from any thread: for consumers that
 /// sample, or that have seen enough hits of a probe.
@@ -157,7 +156,7 @@ impl Switch {
     #[cfg(feature = "profiler")]
     pub(crate) fn has_all(&self, lists: &[Vec<ProbeId>]) -> Vec<bool> {
         let locked = lock();
-        let has = |id: &ProbeId| locked.attachments.has_slot(self.number, *id);
+        let has = |id: &ProbeId| locked.attachments.probes.slot(*id, self.number).is_some();
         let is_attached = self.find(&locked).is_some();
         lists.iter().map(|probes| is_attached && probes.iter().all(has)).collect()
     }
@@ -197,8 +196,8 @@ impl Switch {
         if self.find(&locked).is_none_or(|record| record.delivery != DeliveryMode::Switchable) {
             return;
         }
-        self.with_access(&mut locked, &mut |control, access, loaded| {
-            control.set_counting(self.number, probes, is_counting, access, &mut report, loaded);
+        self.with_access(&mut locked, &mut report, &mut |control, switching| {
+            control.set_counting(self.number, probes, is_counting, switching);
         });
         if report.refused() != 0 {
             locked.attachments.set_late_report(self.number, report);
@@ -209,8 +208,8 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        self.with_access(&mut locked, &mut |control, access, loaded| {
-            control.set_off(self.number, probes, is_off, access, &mut report, loaded);
+        self.with_access(&mut locked, &mut report, &mut |control, switching| {
+            control.set_off(self.number, probes, is_off, switching);
         });
         let has_retired = locked.reclaimer.has_new();
         drop(locked);
@@ -223,55 +222,47 @@ impl Switch {
         report
     }
 
-    /// Calls `run` with the access to use for the attachment's sites, if the attachment still
-    /// exists.
+    /// Calls `run` with the way to switch the attachment's sites, if the attachment still exists.
     fn with_access(
         &self,
         locked: &mut ControlGuard,
-        run: &mut dyn FnMut(&mut Control, Access, KeptLoaded<'_>),
+        report: &mut Report,
+        run: &mut dyn FnMut(&mut Control, Switching<'_>),
     ) {
         // As for pausing: in the executable's open text, loaded objects need not be listed.
         let policy = self.find(locked).map(|record| record.policy);
         if let Some(policy) = policy.filter(|policy| locked.needs_no_freeze(*policy)) {
             let access = locked.access_to_open(policy);
-            locked.with_executable(&mut |control, loaded| run(control, access, loaded));
+            locked.with_executable(&mut |control, loaded| run(control, Switching { access, report, loaded }));
             return;
         }
         let _whole = Uncancellable::new();
         locked.registry.name_pending();
         with_objects(locked, &mut |control, loaded| {
-            if let Some(record) = self.find(control) {
-                let access = record.policy.access();
-                run(control, access, loaded);
+            if let Some(access) = self.find(control).map(|record| record.policy.access()) {
+                run(control, Switching { access, report, loaded });
             }
         });
     }
 
-    /// Returns its attachment if it still exists. A later attachment may have the same number.
-    fn find<'a>(&self, control: &'a Control) -> Option<&'a AttachmentRecord> {
+    /// Returns its attachment if it still exists. A later attachment may have the same number, but
+    /// not a subscription at the same address.
+    pub(super) fn find<'a>(&self, control: &'a Control) -> Option<&'a AttachmentRecord> {
         let record = control.attachments.record(self.number)?;
-        std::ptr::eq(Arc::as_ptr(&record.subscription), self.subscription.as_ptr()).then_some(record)
+        ptr::eq(Arc::as_ptr(&record.subscription), self.subscription.as_ptr()).then_some(record)
     }
 }
 
 impl Control {
     /// Counts or delivers an attachment's hits of these probes. Sites that are redirected stay
     /// active meanwhile.
-    fn set_counting(
-        &mut self,
-        attachment: usize,
-        probes: &[ProbeId],
-        is_counting: bool,
-        access: Access,
-        report: &mut Report,
-        loaded: KeptLoaded<'_>,
-    ) {
-        let Some(record) = self.attachments.record(attachment) else { return };
+    fn set_counting(&mut self, number: usize, ids: &[ProbeId], is_counting: bool, switching: Switching<'_>) {
+        let Some(record) = self.attachments.record(number) else { return };
         let subscription = Arc::clone(&record.subscription);
         let mut changed = Vec::new();
-        for &id in probes {
+        for &id in ids {
             let before = self.attachments.mode_of(id);
-            self.attachments.set_counting(attachment, id, &subscription, is_counting);
+            self.attachments.probes.set_counting(id, number, &subscription, is_counting);
             if self.attachments.mode_of(id) != before {
                 changed.push((id, Some(before)));
             }
@@ -279,41 +270,33 @@ impl Control {
         if !changed.is_empty() {
             changed.sort_unstable_by_key(|(id, _)| *id);
             let (ids, left): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
-            self.switch_probes(&ids, &left, access, report, loaded);
+            self.switch_probes(&ids, &left, switching);
         }
     }
 
-    fn set_off(
-        &mut self,
-        attachment: usize,
-        probes: &[ProbeId],
-        is_off: bool,
-        access: Access,
-        report: &mut Report,
-        loaded: KeptLoaded<'_>,
-    ) {
-        let mut ids = probes.to_vec();
+    fn set_off(&mut self, number: usize, ids: &[ProbeId], is_off: bool, switching: Switching<'_>) {
+        let mut ids = ids.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let Some(record) = self.attachments.record(attachment) else { return };
+        let Some(record) = self.attachments.record(number) else { return };
         if !is_off && record.subscription.has_failed() {
-            refuse(&self.registry, &ids, &RefusalReason::Failed, report);
+            self.refuse(&ids, &RefusalReason::Failed, switching.report);
             return;
         }
         let left = self.attachments.modes_left(&ids);
         let mut shared = Vec::new();
         let changed = ids.into_iter().zip(left).filter(|(id, _)| {
-            let changed = self.attachments.set_off(attachment, *id, is_off);
-            if changed == Some(true) && self.attachments.needs_new_hook(attachment, *id) {
+            let changed = self.attachments.set_off(number, *id, is_off);
+            if changed == Some(true) && self.attachments.needs_new_hook(number, *id) {
                 shared.push(*id);
             }
             changed.is_some()
         });
         let (ids, left): (Vec<_>, Vec<_>) = changed.unzip();
         if !shared.is_empty() {
-            self.publish(&shared, loaded);
+            self.publish(&shared, switching.loaded);
         }
-        self.switch_probes(&ids, &left, access, report, loaded);
+        self.switch_probes(&ids, &left, switching);
     }
 }
 
