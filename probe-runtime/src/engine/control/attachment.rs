@@ -1,5 +1,6 @@
 //! A consumer's attachment to a set of probes: typed for its owner, and untyped for reports.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -81,8 +82,7 @@ use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
 ///   order. `vfork` and `posix_spawn` change nothing. A child made by a bare `clone` or `fork`
 ///   system call may hit probes, but must not use this crate.
 /// - **The process may end, or become another program** (`exit`, `exec`), with or without
-///   attachments, at any time. AttachmentTable that still exist then are not detached, and need not
-///   be.
+///   attachments, at any time. Attachments that still exist then are not detached, and need not be.
 /// - **A thread may be cancelled** (`pthread_cancel`). Operations of this crate are no cancellation
 ///   points, and run to their end. So do hits, except for the [consumer](Consumer::hit)'s own code.
 ///   The program is responsible for where the unwinding that follows meets Rust's frames. A thread
@@ -160,10 +160,9 @@ impl<C: Consumer> Attachment<C> {
     /// - A thread in another consumer on the same probe does not count the hit for this attachment
     ///   after a synchronous pause.
     ///
-    /// Cost: see the figure `toggle`. AttachmentTransition probe with `Open` and `Eventual` takes
-    /// one locked instruction on its site and two on the control lock. It takes up to three times
-    /// as long if the calling code lies in the site's own cache line, which the processor throws
-    /// away.
+    /// Cost: see the figure `toggle`. One probe with `Open` and `Eventual` takes one locked
+    /// instruction on its site and two on the control lock. It takes up to three times as long if
+    /// the calling code lies in the site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
         self.untyped.set_paused(true)
     }
@@ -185,7 +184,7 @@ impl<C: Consumer> Attachment<C> {
     pub fn detach(self) -> Report {
         let Self { consumer, mut untyped } = self;
         drop(consumer);
-        untyped.leave()
+        untyped.detach_once()
     }
 
     /// Returns the attachment's probes in their present state. Probes whose objects were unloaded
@@ -461,7 +460,7 @@ impl Untyped {
     }
 
     /// Detaches on the first call; later calls do nothing.
-    pub(super) fn leave(&mut self) -> Report {
+    fn detach_once(&mut self) -> Report {
         if mem::replace(&mut self.is_detached, true) {
             return Report::default();
         }
@@ -520,20 +519,16 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control, loaded| {
-            let counted = match self.hit_filter() {
-                None => control.attachments.counted(self.number),
+            let counted: BTreeMap<_, _> = match self.hit_filter() {
+                None => control.attachments.counted(self.number).collect(),
                 Some(filter) => {
                     let ids = control.attachments.ids(self.number);
                     ids.iter().filter_map(|id| Some((*id, filter.counted(*id)?))).collect()
                 }
             };
-            let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
+            let ids: Vec<_> = counted.keys().copied().collect();
             let probes = control.infos(&ids, loaded);
-            let count = |(id, probe)| {
-                let at = counted.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-                Some(ProbeCount { probe, hits: counted[at].1 })
-            };
-            probes.filter_map(count).collect()
+            probes.map(|(id, probe)| ProbeCount { probe, hits: counted[&id] }).collect()
         });
         Counts::new(counts, self.since.period())
     }
@@ -584,7 +579,7 @@ impl Untyped {
 
 impl Drop for Untyped {
     fn drop(&mut self) {
-        let _ = self.leave();
+        let _ = self.detach_once();
     }
 }
 

@@ -215,7 +215,7 @@ impl AttachmentTable {
         self.probes.reserve(ids);
         for (id, action) in ids.iter().zip(actions) {
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
-            let slot = AttachmentSlot::starting(attachment, action, start);
+            let slot = AttachmentSlot::new(attachment, action, start);
             if let Some(record) = self.record_mut(attachment) {
                 *record.frozen_slots.get_mut() += usize::from(slot.is_frozen);
                 record.off_slots += usize::from(slot.is_off);

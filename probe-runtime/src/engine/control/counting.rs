@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{fmt, iter};
 
 use super::DeliveryMode;
-use super::attachments::{AttachmentRecord, AttachmentTable, is_paused};
+use super::attachments::{AttachmentTable, is_paused};
 use super::lock::{ForkSafe, lock};
 use super::probe_attachments::AttachmentSlot;
 use crate::engine::dispatch::{COUNTERS, CounterAt, slots};
@@ -94,12 +94,10 @@ impl AttachmentTable {
     }
 
     /// Returns the count of each of an attachment's probes, unless hits are only delivered.
-    pub(super) fn counted(&self, attachment: usize) -> Vec<(ProbeId, u64)> {
+    pub(super) fn counted(&self, attachment: usize) -> impl Iterator<Item = (ProbeId, u64)> {
         let record = self.record(attachment).filter(|record| record.delivery != DeliveryMode::Delivered);
-        let counted = |record: &AttachmentRecord| {
-            iter::zip(record.ids.to_vec(), self.counted_of(attachment, &record.ids))
-        };
-        record.into_iter().flat_map(counted).collect()
+        let ids = record.map_or(&[][..], |record| &record.ids);
+        iter::zip(ids.iter().copied(), self.counted_of(attachment, ids))
     }
 
     /// Returns the count of each of these probes for an attachment; 0 for probes that are not its
@@ -211,18 +209,11 @@ impl CounterAllocator {
         }
         let at = self.free.partition_point(|free| free.start < range.start);
         self.free.insert(at, range);
-        self.join(at);
-        if at > 0 {
-            self.join(at - 1);
-        }
-    }
-
-    /// Joins the free range at index `at` with the next one, if they touch.
-    fn join(&mut self, at: usize) {
-        if at + 1 < self.free.len() && self.free[at].end == self.free[at + 1].start {
-            self.free[at].end = self.free[at + 1].end;
-            self.free.remove(at + 1);
-        }
+        self.free.dedup_by(|range, before| {
+            let touches = before.end == range.start;
+            before.end = if touches { range.end } else { before.end };
+            touches
+        });
     }
 }
 
@@ -242,11 +233,6 @@ pub(super) fn sum_each(places: &(impl ExactSizeIterator<Item = Option<CounterAt>
 /// Returns the sum of all threads' counters at one place. Uses no heap.
 pub(super) fn sum(place: CounterAt) -> u64 {
     slots().map(|thread| thread.count(place)).sum()
-}
-
-/// Returns the sums of a range of counters, as [`sum_each`] does.
-pub(super) fn sum_range(range: Range<usize>) -> Vec<u64> {
-    sum_each(&range.map(CounterAt::new).map(Some))
 }
 
 /// A few words of each thread's slot for a consumer's own use, zero at first, from the same stock

@@ -22,13 +22,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::attachments::AttachmentTable;
-use super::counting::sum_range;
+use super::counting::sum_each;
 use super::lock::{Control, operate};
 use super::probe_attachments::claim;
 use super::reclaim::finish_operation;
 use super::sites::{Switching, id_ranges};
 use super::{Consumer, DeliveryMode, ProbeSet, Start, join_lock};
-use crate::engine::dispatch::{Subscription, Transition};
+use crate::engine::dispatch::{CounterAt, Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{Change, ProbeId, Registry};
@@ -121,15 +121,13 @@ impl Control {
         }
         let is_loaded = |id: &ProbeId| self.registry.definition(*id, loaded).is_some();
         self.attachments.join_states_mut().for_each(|state| state.joining.retain(is_loaded));
-        let all: Vec<_> = self.all_ids().collect();
-        self.note_new(&all, found, loaded);
+        self.note_new(&self.all_ids(), found, loaded);
     }
 
     /// Notes the probes that have appeared since an attachment's set was made.
     pub(super) fn note_appeared_since(&mut self, set: &ProbeSet, loaded: KeptLoaded<'_>) {
         if set.persistent_rule().is_some() && set.as_of != self.changes {
-            let all: Vec<_> = self.all_ids().collect();
-            self.note_new(&all, self.registry.discovered_ids().collect(), loaded);
+            self.note_new(&self.all_ids(), self.registry.discovered_ids().collect(), loaded);
             self.join_without_calls(loaded);
         }
     }
@@ -283,13 +281,13 @@ pub(super) struct JoinState {
     pub(super) room: usize,
     consumer: Weak<dyn Consumer>,
     /// Whether probes may join: the consumer was told that it is attached.
-    pub(super) has_started: bool,
+    has_started: bool,
     /// Whether probes join without a call of the consumer.
-    pub(super) joins_at_once: bool,
+    joins_at_once: bool,
     /// Probes that are to join. The consumer has not been asked yet.
     pub(super) pending: BTreeSet<ProbeId>,
     /// Probes that the consumer is preparing for, without those that were unloaded meanwhile.
-    pub(super) joining: Vec<ProbeId>,
+    joining: Vec<ProbeId>,
     /// The attachment's own counters of probes that have joined.
     pub(super) counters: Vec<Range<usize>>,
     /// Whether first hits of discovered probes are counted for it.
@@ -384,12 +382,10 @@ impl JoinState {
 
     /// Adds the first hits of these probes: those before they joined.
     pub(super) fn add_first_hits(&self, ids: &[ProbeId], counted: &mut [u64]) {
-        let counters = || self.first_hit_counters.iter().map(|(_, counter)| *counter);
-        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
-        let sums = sum_range(first..last + 1);
+        let places = self.first_hit_counters.iter().map(|(_, counter)| Some(CounterAt::new(*counter)));
         let mut own = BTreeMap::<ProbeId, u64>::new();
-        for (id, counter) in &self.first_hit_counters {
-            *own.entry(*id).or_default() += sums[counter - first];
+        for ((id, _), sum) in self.first_hit_counters.iter().zip(sum_each(&places)) {
+            *own.entry(*id).or_default() += sum;
         }
         ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }

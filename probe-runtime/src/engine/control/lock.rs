@@ -55,6 +55,32 @@ use crate::engine::os::kept::Kept;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, ProbeInfo, Registry, provider};
 
+/// All of the control's state.
+#[derive(Default)]
+pub(super) struct Control {
+    pub(super) registry: Registry,
+    /// The number of times that probes came or went.
+    pub(super) changes: u64,
+    pub(super) attachments: AttachmentTable,
+    /// Memory that hits may still be reading.
+    pub(super) reclaimer: Reclaimer<Reclaimable>,
+    /// Whether `reclaimer` holds unloaded call sites, whose places others could use.
+    pub(super) has_unloaded_calls: bool,
+    #[cfg(probe_backend = "patched")]
+    pub(super) unswitched: UnswitchedSites,
+    /// Copies of the data of attached probes that may be unloaded.
+    pub(super) kept_infos: HashMap<ProbeId, ProbeInfo>,
+    pub(super) lazy_discovery: LazyDiscovery,
+}
+
+impl Control {
+    /// Calls `run` with the proof that all objects stay loaded, if the executable alone is known.
+    /// Returns whether it did.
+    pub(super) fn with_executable(&mut self, run: &mut dyn FnMut(&mut Self, KeptLoaded<'_>)) -> bool {
+        Registry::with_kept_loaded(self, |control| &control.registry, run).is_some()
+    }
+}
+
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
 /// Set when a consumer fails while the lock is taken. The next holder pauses its attachment.
@@ -268,32 +294,6 @@ pub(super) fn after_fork_in_child() {
     mem::forget(pauser);
     drop(control);
     drop(guarded);
-}
-
-/// All of the control's state.
-#[derive(Default)]
-pub(super) struct Control {
-    pub(super) registry: Registry,
-    /// The number of times that probes came or went.
-    pub(super) changes: u64,
-    pub(super) attachments: AttachmentTable,
-    /// Memory that hits may still be reading.
-    pub(super) reclaimer: Reclaimer<Reclaimable>,
-    /// Whether `reclaimer` holds unloaded call sites, whose places others could use.
-    pub(super) has_unloaded_calls: bool,
-    #[cfg(probe_backend = "patched")]
-    pub(super) unswitched: UnswitchedSites,
-    /// Copies of the data of attached probes that may be unloaded.
-    pub(super) kept_infos: HashMap<ProbeId, ProbeInfo>,
-    pub(super) lazy_discovery: LazyDiscovery,
-}
-
-impl Control {
-    /// Calls `run` with the proof that all objects stay loaded, if the executable alone is known.
-    /// Returns whether it did.
-    pub(super) fn with_executable(&mut self, run: &mut dyn FnMut(&mut Self, KeptLoaded<'_>)) -> bool {
-        Registry::with_kept_loaded(self, |control| &control.registry, run).is_some()
-    }
 }
 
 /// A value that its owner replaces while others read it, and that no fork leaves half replaced.

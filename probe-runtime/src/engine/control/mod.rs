@@ -9,8 +9,8 @@
 //! finds their sites in machine code.
 //!
 //! The state ([`lock`]) has four large parts. The registry knows probes and sites.
-//! `AttachmentTable` knows attachments and their slots in probes. `UnswitchedSites` knows the sites
-//! that could not be switched. `Reclaimer` keeps memory that hits may still be reading. Operations
+//! `AttachmentTable` knows attachments and their slots in probes. `UnswitchedSites` are those that
+//! could not be switched. `Reclaimer` keeps memory that hits may still be reading. Operations
 //! (`attachments`, `pause`, `switch`, `refresh`, `join`) change attachments first, then publish
 //! hooks, then switch sites.
 //!

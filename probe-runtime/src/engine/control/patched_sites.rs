@@ -9,7 +9,7 @@
 //! Cost of finding foreign writes: see [`sites::foreign_writes`]. Only operations that list probes
 //! compare all sites. Others compare those that they switch ([`LastState`]).
 
-use std::cell::{Ref, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
@@ -25,6 +25,10 @@ use crate::engine::sites::{
     self, Access, Batch, LastState, Mode, OpenText, Refusal, RefusalReason, Report, Site, SiteAddr,
     TextError, TextPolicy,
 };
+
+/// Sites that an operation could not switch although no other code had changed them: the text is
+/// not writable, say.
+pub(super) type UnswitchedSites = RefCell<BTreeSet<SiteAddr>>;
 
 impl Control {
     /// Switches all sites of these ranges to `mode`. `left` is the mode in which the last operation
@@ -65,9 +69,19 @@ impl Control {
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
-            let all = ranges.iter().flat_map(|range| registry.sites_of_run(range));
-            self.unswitched.update(all, &report.unswitched()[refused_before..]);
+            self.note_unswitched(ranges, &report.unswitched()[refused_before..]);
         }
+    }
+
+    /// Notes which sites of these ranges an operation could not switch: `refused`, the new part of
+    /// the report's list.
+    #[cold]
+    fn note_unswitched(&self, ranges: &[IdRange], refused: &[SiteAddr]) {
+        let mut unswitched = self.unswitched.borrow_mut();
+        for site in ranges.iter().flat_map(|range| self.registry.sites_of_run(range)) {
+            unswitched.remove(&site.addr);
+        }
+        unswitched.extend(refused);
     }
 
     /// Refuses these probes' sites.
@@ -108,7 +122,8 @@ impl Control {
         }
         let known = self.attachments.probes.known_probes();
         let held = known.filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
-        self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
+        let kept: BTreeSet<_> = held.flat_map(|id| self.registry.sites(id)).map(|site| site.addr).collect();
+        self.unswitched.get_mut().retain(|addr| kept.contains(addr));
     }
 
     /// Returns the sites of these probes that are not as they were left.
@@ -198,46 +213,17 @@ impl HeldText {
     }
 }
 
-/// Sites that an operation could not switch although no other code had changed them: the text is
-/// not writable, say.
-#[derive(Default)]
-pub(super) struct UnswitchedSites(RefCell<BTreeSet<SiteAddr>>);
-
-impl UnswitchedSites {
-    #[inline(always)]
-    pub(super) fn borrow(&self) -> Ref<'_, BTreeSet<SiteAddr>> {
-        self.0.borrow()
-    }
-
-    /// Notes which of an operation's sites it could not switch: `refused`, the new part of the
-    /// report's list.
-    #[cold]
-    fn update<'a>(&self, sites: impl Iterator<Item = &'a Site>, refused: &[SiteAddr]) {
-        let mut all = self.0.borrow_mut();
-        for site in sites {
-            all.remove(&site.addr);
-        }
-        all.extend(refused);
-    }
-
-    /// Forgets all but these sites.
-    fn retain<'a>(&mut self, kept: impl Iterator<Item = &'a Site>) {
-        let kept: BTreeSet<_> = kept.map(|site| site.addr).collect();
-        self.0.get_mut().retain(|addr| kept.contains(addr));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::iter;
-
     use super::*;
 
     #[test]
     fn unloaded_sites_are_forgotten() {
-        let mut unswitched = UnswitchedSites::default();
-        unswitched.update(iter::empty(), &[SiteAddr(4096)]);
-        unswitched.retain(iter::empty());
-        assert!(unswitched.borrow().is_empty());
+        let mut control = Control::default();
+        control.unswitched.get_mut().insert(SiteAddr(4096));
+        control.forget_unloaded(&[], false);
+        assert!(!control.unswitched.get_mut().is_empty());
+        control.forget_unloaded(&[], true);
+        assert!(control.unswitched.get_mut().is_empty());
     }
 }

@@ -235,12 +235,12 @@ impl Hold {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn release(mut self) -> Report {
-        self.leave()
+        self.release_once()
     }
 
     /// Releases the probes on the first call. `drop` calls it again after `release`; that does
     /// nothing.
-    fn leave(&mut self) -> Report {
+    fn release_once(&mut self) -> Report {
         let Some(text) = self.text.take() else { return Report::default() };
         let (ids, policy, mut report) = (&self.ids, self.policy, Report::default());
         let transitions = operate(|control, loaded| {
@@ -256,7 +256,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let _ = self.leave();
+        let _ = self.release_once();
     }
 }
 

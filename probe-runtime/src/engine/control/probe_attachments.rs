@@ -20,9 +20,9 @@ use probe_core::abi::Definition;
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them may be true of any slot")]
 pub(super) struct AttachmentSlot {
-    pub(super) attachment: u32,
+    attachment: u32,
     pub(super) action: Action,
-    /// Whether it is switched off, while its attachment goes on elsewhere.
+    /// Whether it is switched off, while its attachment listens elsewhere.
     pub(super) is_off: bool,
     /// Whether hits are counted now, instead of being delivered.
     pub(super) is_counting: bool,
@@ -33,31 +33,25 @@ pub(super) struct AttachmentSlot {
     pub(super) uses_own: bool,
     /// While it is frozen, the number of hits that the probe's counter has counted for it.
     /// Otherwise the counter's value when it was thawed, less that number.
-    pub(super) tally: u64,
+    tally: u64,
     /// The next newer slot.
     next: Link,
 }
 
 impl AttachmentSlot {
-    pub(super) fn new(attachment: usize, action: Action) -> Self {
-        let attachment = u32::try_from(attachment).expect("fewer than 2^32 attachments");
+    /// Returns a new slot in the initial state that its consumer asks for.
+    pub(super) fn new(attachment: usize, action: Action, start: Start) -> Self {
+        let is_switchable = matches!(action, Action::Call { counted: Some(_), .. });
         Self {
-            attachment,
+            attachment: u32::try_from(attachment).expect("fewer than 2^32 attachments"),
             action,
-            is_off: false,
-            is_counting: false,
+            is_off: start == Start::Off,
+            is_counting: is_switchable && start == Start::Counted,
             is_frozen: action.counts(),
             uses_own: false,
             tally: 0,
             next: 0,
         }
-    }
-
-    /// Returns a new slot in the initial state that its consumer asks for.
-    pub(super) fn starting(attachment: usize, action: Action, start: Start) -> Self {
-        let is_either = matches!(action, Action::Call { counted: Some(_), .. });
-        let (is_off, is_counting) = (start == Start::Off, is_either && start == Start::Counted);
-        Self { is_off, is_counting, ..Self::new(attachment, action) }
     }
 
     /// Freezes a thawed slot, or thaws a frozen one, now that the probe's counter is at `sum`.
@@ -450,11 +444,11 @@ mod tests {
             let seen = |slot: &AttachmentSlot| (slot.attachment(), slot.is_frozen, slot.counted(sum));
             (changed, probes.slots(id).map(seen).collect::<Vec<_>>())
         };
-        probes.add(id, AttachmentSlot::new(0, count()));
+        probes.add(id, AttachmentSlot::new(0, count(), Start::On));
         assert_eq!(make(&mut probes, 10, &[]), (vec![0], vec![(0, false, 0)]));
         // A sole slot stays thawed while it is paused.
         assert_eq!(make(&mut probes, 13, &[0]), (vec![], vec![(0, false, 3)]));
-        probes.add(id, AttachmentSlot::new(1, count()));
+        probes.add(id, AttachmentSlot::new(1, count(), Start::On));
         assert_eq!(make(&mut probes, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
         assert_eq!(make(&mut probes, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
         assert_eq!(make(&mut probes, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
@@ -464,7 +458,7 @@ mod tests {
         assert_eq!(make(&mut probes, 25, &[0]), (vec![], vec![(0, true, 6)]));
         assert_eq!(make(&mut probes, 25, &[]), (vec![0], vec![(0, false, 6)]));
         assert_eq!(probes.set_off(id, 0, true), Some(true));
-        probes.add(id, AttachmentSlot::new(2, call(None)));
+        probes.add(id, AttachmentSlot::new(2, call(None), Start::On));
         let (changed, seen) = make(&mut probes, 27, &[]);
         assert_eq!((changed, seen[0]), (vec![0], (0, true, 8)));
     }
@@ -475,7 +469,7 @@ mod tests {
             let (mut probes, id) = (ProbeAttachments::default(), ProbeId::new(0));
             probes.make_room(id);
             for (attachment, action) in actions.iter().enumerate() {
-                probes.add(id, AttachmentSlot::new(attachment, *action));
+                probes.add(id, AttachmentSlot::new(attachment, *action, Start::On));
             }
             if probes.counter_transition(id, counter, |at| paused.contains(&at)).uses_own {
                 probes.use_own_counters(id);
@@ -498,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_frozen_slot_gets_no_hits_that_others_count() {
-        let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(7)));
+        let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(7)), Start::On);
         assert!(slot.is_frozen);
         assert_eq!(slot.counted(100), 0);
         slot.toggle_frozen(100);
@@ -507,8 +501,9 @@ mod tests {
         assert_eq!((slot.is_frozen, slot.counted(104), slot.counted(200)), (true, 4, 4));
         slot.toggle_frozen(200);
         assert_eq!((slot.is_frozen, slot.counted(200), slot.counted(201)), (false, 4, 5));
-        let never = AttachmentSlot::new(0, Action::Call { suppressed: CounterAt::new(7), counted: None });
-        assert!(!never.is_frozen && !AttachmentSlot::new(0, Action::Wrap).is_frozen);
+        let never =
+            AttachmentSlot::new(0, Action::Call { suppressed: CounterAt::new(7), counted: None }, Start::On);
+        assert!(!never.is_frozen && !AttachmentSlot::new(0, Action::Wrap, Start::On).is_frozen);
         assert!(size_of::<AttachmentSlot>() <= 32);
     }
 
@@ -527,7 +522,7 @@ mod tests {
                     probes.remove(id, attachment);
                     list.retain(|it| *it != attachment);
                 } else if !had {
-                    probes.add(id, AttachmentSlot::new(attachment, Action::Wrap));
+                    probes.add(id, AttachmentSlot::new(attachment, Action::Wrap, Start::On));
                     list.push(attachment);
                 }
                 most = most.max(lists.iter().map(Vec::len).sum());

@@ -5,6 +5,7 @@
 //! a pass over the new probes and their attachments. Otherwise a query of the dynamic linker.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::lock::Control;
 use super::reclaim::Reclaimable;
@@ -69,18 +70,17 @@ impl Control {
         let mut late = Report::default();
         self.refuse_taken_sites(ids, &mut late);
         let Some(record) = self.attachments.record(attachment) else { return };
-        let transition = record.subscription.begin_transition();
+        let subscription = Arc::clone(&record.subscription);
+        let transition = subscription.begin_transition();
         let (access, report) = (self.access_to_new(), &mut late);
         self.switch_probes(ids, &[], Switching { access, report, loaded });
-        if let Some(record) = self.attachments.record(attachment) {
-            record.subscription.commit_locked(transition);
-        }
+        subscription.commit_locked(transition);
         self.attachments.set_late_report(attachment, late);
     }
 
     /// Returns all probes, including unloaded ones.
-    pub(super) fn all_ids(&self) -> impl Iterator<Item = ProbeId> + use<> {
-        (0..self.registry.len()).map(ProbeId::new)
+    pub(super) fn all_ids(&self) -> Vec<ProbeId> {
+        (0..self.registry.len()).map(ProbeId::new).collect()
     }
 
     /// Returns a probe in its present state; `None` once it is unloaded.

@@ -77,12 +77,12 @@ impl Replacement {
 
     /// Removes the closure, as dropping does, and returns the result of making the sites latent.
     pub fn remove(mut self) -> Report {
-        self.leave()
+        self.remove_once()
     }
 
     /// Removes the closure on the first call. `drop` calls it again after `remove`; that does
     /// nothing.
-    fn leave(&mut self) -> Report {
+    fn remove_once(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = operate(|control, loaded| control.detach(number, loaded));
         finish_operation(Visibility::Synchronous, Some(WaitFor::Passing));
@@ -92,7 +92,7 @@ impl Replacement {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
-        let _ = self.leave();
+        let _ = self.remove_once();
     }
 }
 

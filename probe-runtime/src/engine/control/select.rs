@@ -33,10 +33,7 @@ use probe_lang::selector::{NamedTerms, Selector};
 /// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
-    let mut list = operate(|control, loaded| {
-        let ids: Vec<_> = control.all_ids().collect();
-        control.loaded_infos(&ids, loaded)
-    });
+    let mut list = operate(|control, loaded| control.loaded_infos(&control.all_ids(), loaded));
     crate::engine::order::sort_by(&mut list, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
     });
@@ -385,8 +382,7 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
 
 /// The same, for a parsed selector.
 pub(crate) fn select_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
-    let set = find(selector)?;
-    if set.is_empty() { operate(|control, loaded| Err(no_match(control, selector, loaded))) } else { Ok(set) }
+    find(selector, false)
 }
 
 /// Returns the probes that a selector names, as a [persistent](ProbeSet::persistent) set. It may be
@@ -409,11 +405,11 @@ pub fn select_persistent(selector: &str) -> Result<ProbeSet, Error> {
 
 /// The same, for a parsed selector.
 pub(crate) fn select_persistent_parsed(selector: &Arc<Selector>) -> Result<ProbeSet, Error> {
-    Ok(find(selector)?.persistent())
+    Ok(find(selector, true)?.persistent())
 }
 
-/// Returns the probes that a selector names; they may be none.
-fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
+/// Returns the probes that a selector names.
+fn find(parsed: &Arc<Selector>, may_be_empty: bool) -> Result<ProbeSet, Error> {
     operate(|control, loaded| {
         let mut named = parsed.named();
         let ids: Vec<_> = (definitions(control, loaded))
@@ -423,11 +419,9 @@ fn find(parsed: &Arc<Selector>) -> Result<ProbeSet, Error> {
             })
             .map(|(id, _)| id)
             .collect();
-        if ids.is_empty() {
-            let error = no_match(control, parsed, loaded);
-            if matches!(error, Error::Skipped { .. }) {
-                return Err(error);
-            }
+        let error = ids.is_empty().then(|| no_match(control, parsed, loaded));
+        if let Some(error) = error.filter(|it| !may_be_empty || matches!(it, Error::Skipped { .. })) {
+            return Err(error);
         }
         let unmatched = unmatched(control, parsed, &named, loaded).into();
         let rule = Some(Arc::new(JoinRule::Named(Arc::clone(parsed), named)));
@@ -442,27 +436,21 @@ pub(super) fn unmatched(
     named: &NamedTerms,
     loaded: KeptLoaded<'_>,
 ) -> Vec<UnmatchedTerm> {
-    let mut unmatched = Vec::new();
-    for term in parsed.unnamed(named) {
-        // A long list of paths that no longer exist needs no suggestion for each.
-        let problem =
-            (unmatched.len() < MAX_SUGGESTIONS).then(|| no_match_of_term(control, term, loaded)).flatten();
-        unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
-    }
-    unmatched
+    // A term of a valid selector is a valid selector.
+    let problem = |term: &str| Some(no_match(control, &Selector::parse(term).ok()?, loaded).to_string());
+    // A long list of paths that no longer exist needs no suggestion for each.
+    let terms = parsed.unnamed(named).enumerate();
+    let unmatched = terms.map(|(at, term)| {
+        UnmatchedTerm::new(term.to_owned(), (at < MAX_SUGGESTIONS).then(|| problem(term)).flatten())
+    });
+    unmatched.collect()
 }
 
 fn definitions<'a>(
     control: &'a Control,
     loaded: KeptLoaded<'a>,
 ) -> impl Iterator<Item = (ProbeId, &'a Definition)> {
-    control.all_ids().filter_map(move |id| Some((id, control.registry.definition(id, loaded)?)))
-}
-
-/// Returns the reason why one term of a selector names nothing.
-fn no_match_of_term(control: &Control, term: &str, loaded: KeptLoaded<'_>) -> Option<String> {
-    // A term of a valid selector is a valid selector.
-    Some(no_match(control, &Selector::parse(term).ok()?, loaded).to_string())
+    control.all_ids().into_iter().filter_map(move |id| Some((id, control.registry.definition(id, loaded)?)))
 }
 
 /// Returns the reason why a selector names nothing, with suggestions.

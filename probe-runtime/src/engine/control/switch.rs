@@ -120,7 +120,7 @@ impl Switch {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use probe_runtime::{Consumer, Event, DeliveryMode, point, select};
+    /// use probe_runtime::{Consumer, DeliveryMode, Event, point, select};
     ///
     /// #[derive(Default)]
     /// struct Some(AtomicU64);

@@ -15,6 +15,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
+use crate::engine::control::Start;
 use crate::engine::control::probe_attachments::AttachmentSlot;
 use crate::engine::dispatch::{Action, CounterAt};
 
@@ -89,7 +90,7 @@ impl World {
 }
 
 fn thawed(count: u64) -> AttachmentSlot {
-    let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(0)));
+    let mut slot = AttachmentSlot::new(0, Action::Count(CounterAt::new(0)), Start::On);
     slot.toggle_frozen(count);
     slot
 }
