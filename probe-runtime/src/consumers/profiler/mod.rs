@@ -17,7 +17,10 @@ mod function_state;
 mod rebalance;
 mod report;
 mod sampler;
-#[cfg_attr(not(all(probe_backend = "patched", not(miri))), path = "shares/absent.rs")]
+#[cfg(all(probe_backend = "patched", not(miri)))]
+mod shares;
+#[cfg(not(all(probe_backend = "patched", not(miri))))]
+#[path = "shares/absent.rs"]
 mod shares;
 mod thread_state;
 mod time;
