@@ -244,7 +244,7 @@ pub struct Report {
     /// Traces: .probetrace files
     #[arg(required = true, value_hint = ValueHint::FilePath, value_name = "FILE")]
     pub traces: Vec<PathBuf>,
-    /// Shows so many rows
+    /// Shows this many rows
     #[arg(long, value_name = "ROWS")]
     pub top: Option<usize>,
 }

@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         Err(ParseError { at: self.at, problem: problem.into() })
     }
 
-    /// Passes so many bytes, and the whitespace behind them. Returns the passed text.
+    /// Passes this many bytes, and the whitespace behind them. Returns the passed text.
     pub fn pass(&mut self, bytes: usize) -> &'a str {
         let passed = &self.rest()[..bytes];
         let rest = self.rest()[bytes..].trim_start();

@@ -53,8 +53,8 @@ pub fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a span of time; write `500ms`, `10s`, `5m` or `1h`"))
 }
 
-/// Returns the length of the number and the unit with which a text begins. A space may stand between
-/// both.
+/// Returns the length of the number and the unit with which a text begins. A space may stand
+/// between both.
 pub fn quantity_len(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | ')' | '&' | '|');
     let word = |text: &str| text.find(is_end).unwrap_or(text.len());

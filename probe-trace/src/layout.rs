@@ -83,7 +83,7 @@ pub mod reading {
     pub const MONOTONIC: usize = 2;
     /// `CLOCK_REALTIME` in nanoseconds.
     pub const REAL: usize = 3;
-    /// `CLOCK_BOOTTIME` in nanoseconds, which goes on while the machine sleeps.
+    /// `CLOCK_BOOTTIME` in nanoseconds, which continues while the machine sleeps.
     pub const BOOT: usize = 4;
     /// Number of words.
     pub const WORDS: usize = 5;

@@ -87,7 +87,7 @@ impl ChildProgram {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for the end of the started process. The processes that it has started may go on.
+    /// Waits for the end of the started process. The processes that it has started may continue.
     pub fn wait(mut self) -> Option<ExitStatus> {
         let status = self.child.wait().ok();
         self.processes.lock().clear();
@@ -114,7 +114,7 @@ impl KillHandle {
 
     /// Kills the processes at once. Those that have ended already are left alone.
     pub fn kill(&self) {
-        // The script comes first: it would go on with its next line.
+        // The script comes first: it would continue with its next line.
         for process in self.lock().iter() {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }

@@ -253,7 +253,7 @@ impl Process {
     }
 
     /// Returns whether a signal or a debugger has stopped it, so that it answers nothing. Both stop
-    /// all threads. `strace` stops one for a moment, while the agent's thread may go on.
+    /// all threads. `strace` stops one for a moment, while the agent's thread may continue.
     pub fn is_stopped(&self) -> bool {
         if !Stat::of(self.pid).is_some_and(|it| it.is_stopped()) {
             return false;

@@ -197,7 +197,7 @@ fn await_answer<T: Send>(
                 }
                 continue;
             }
-            // Intervals are counted, since a clock goes on while this process is stopped.
+            // Intervals are counted, since a clock continues while this process is stopped.
             left = left.saturating_sub(POLL_INTERVAL);
             if left.is_zero() {
                 break ClientError::TimedOut.into();
@@ -209,7 +209,7 @@ fn await_answer<T: Send>(
     })
 }
 
-/// The upkeep of the watch, which goes on while an answer is awaited: whether the program is
+/// The upkeep of the watch, which continues while an answer is awaited: whether the program is
 /// stopped, commands that end, and the end of the watch.
 pub struct KeepAlive {
     pub process: Process,
@@ -235,7 +235,7 @@ impl KeepAlive {
         self.stop.is_set() || self.end.is_some_and(|end| self.log.elapsed() >= end)
     }
 
-    /// Logs that the program is stopped or goes on, and the commands that have ended.
+    /// Logs that the program is stopped or continues, and the commands that have ended.
     ///
     /// # Errors
     /// If nobody reads the log any further.

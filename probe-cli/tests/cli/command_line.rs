@@ -18,7 +18,7 @@ fn help_names_all_commands_and_exit_codes() {
     let all: Vec<_> = command.get_subcommands().map(|it| (it.get_name(), it.get_about().unwrap())).collect();
     assert!(all.len() > 20, "{all:?}");
     let width = all.iter().map(|(name, _)| name.len()).max().unwrap();
-    // A long line goes on below its text.
+    // A long line continues below its text.
     let help = help.replace(&format!("\n{:1$}", "", width + 4), " ");
     for (name, about) in all {
         let line = format!("\n  {name:width$}  {about}\n");

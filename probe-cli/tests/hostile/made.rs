@@ -40,7 +40,7 @@ impl Made {
         }
     }
 
-    /// A file with so many probes, each with one site.
+    /// A file with this many probes, each with one site.
     pub fn with_probes(many: u32) -> Self {
         let mut made = Self::new();
         for number in 0..many {

@@ -241,7 +241,7 @@ fn a_debugger_stops_the_program_meanwhile() {
         println!("skipped: gdb may not trace here");
         return;
     }
-    // Another command waits for the program, and is answered once it goes on.
+    // Another command waits for the program, and is answered once it continues.
     let status = spawn(&folder, &["status", "-p", &pid]);
     fs::write(&go, "").unwrap();
     assert!(gdb.wait().unwrap().success());

@@ -16,8 +16,8 @@ use crate::program::{Folder, Ran, signal, until, words};
 /// Each letter of its argument is a step: a worker that `_exit`s (`l`), exits (`e`), becomes
 /// another program (`x`), waits for ever (`w`), or outlives the parent and does the rest of the
 /// steps (`d`).
-/// The parent then ends, or waits for a signal (`p`), or goes on when it gets a line (`i`). A fork
-/// that fails (`f`) needs a user other than root.
+/// The parent then ends, or waits for a signal (`p`), or continues when it gets a line (`i`). A
+/// fork that fails (`f`) needs a user other than root.
 const SOURCE: &str = r#"
 #include <probe.h>
 #include <stdio.h>

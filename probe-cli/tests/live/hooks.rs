@@ -1,6 +1,6 @@
 //! Programs that are built with `-finstrument-functions` somewhere else: each consumer sees what
-//! they do from their first call on, as their own tally says, and they go on under their filters of
-//! system calls.
+//! they do from their first call on, as their own tally says, and they continue under their filters
+//! of system calls.
 
 use std::collections::BTreeMap;
 use std::fs;

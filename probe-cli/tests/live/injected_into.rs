@@ -295,7 +295,7 @@ impl Target {
         until(|| self.states().iter().all(|it| *it == 'T'));
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub fn go_on(&self) {
         signal_to("-CONT", self.id);
     }

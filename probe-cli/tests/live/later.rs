@@ -15,7 +15,7 @@ const SUM: &str = "14950";
 /// The exit code of a child whose results are right.
 const RIGHT: &str = "5";
 
-/// A child goes on with latent sites, and its parent with active ones. Hits of the child are
+/// A child continues with latent sites, and its parent with active ones. Hits of the child are
 /// nobody's.
 #[test]
 fn a_forked_child_does_not_count() {

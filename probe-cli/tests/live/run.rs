@@ -334,7 +334,7 @@ fn exec_and_fork() {
     assert!(!out(&folder, &["status", "-p", &pid]).contains("count"));
     assert_eq!((served.ask("").as_str(), sockets(&folder)), (SUM, 1));
     out(&folder, &["enable", "--keep", "-p", &pid, "working"]);
-    // The child goes on, and its sites are latent.
+    // The child continues, and its sites are latent.
     assert_eq!(served.ask("fork"), SUM);
     assert_eq!(served.ask(""), SUM);
     assert_eq!(sockets(&folder), 1);

@@ -1,4 +1,4 @@
-//! A service on tokio's executor: its futures wait, and go on on any thread.
+//! A service on tokio's executor: its futures wait, and continue on any thread.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ async fn look_up(key: u64) -> u64 {
     key * 2
 }
 
-/// Serves so many requests at once, in the program. Returns the sum of the answers.
+/// Serves this many requests at once, in the program. Returns the sum of the answers.
 pub fn serve(requests: u64) -> u64 {
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| Builder::new_multi_thread().worker_threads(2).build().unwrap());

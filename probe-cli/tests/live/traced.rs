@@ -72,7 +72,7 @@ fn each_line_is_an_object() {
     program.is_as_before();
 }
 
-/// While it is stopped, as by Ctrl-Z, the program's file has a limit; lines go on later.
+/// While it is stopped, as by Ctrl-Z, the program's file has a limit; lines continue later.
 #[test]
 fn it_is_stopped_for_a_while() {
     let folder = Folder::new("trace-stopped");

@@ -292,7 +292,7 @@ fn a_refused_recording_leaves_nothing() {
         let failed = [(); 2].map(|()| watch.event("failed")["text"].as_str().unwrap().to_owned());
         assert!(failed[0].starts_with(&format!("record {WORK}[bytes > 1]: ")), "{failed:?}");
         assert!(failed[1].starts_with("none/it.pftrace can't be written: "), "{failed:?}");
-        // The rule goes on.
+        // The rule continues.
         watch.event("ended");
     }
     watch.stop();

@@ -42,7 +42,7 @@ fn rules_end_at_another_limit_and_disarm() {
     assert_eq!(program.number("level 200"), 200);
     assert_eq!(watch.event("armed")["rule"], 1);
     is_armed(&program, true);
-    // Between the limits of the first rule, which goes on.
+    // Between the limits of the first rule, which continues.
     assert_eq!(program.number("level 50"), 50);
     assert_eq!(watch.event("fired")["rule"], 3);
     is_armed(&program, true);

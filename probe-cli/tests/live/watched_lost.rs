@@ -1,5 +1,5 @@
-//! `probectl watch` on a connection that ends while the program goes on. The program is this test,
-//! with an agent that ends connections as it is told.
+//! `probectl watch` on a connection that ends while the program continues. The program is this
+//! test, with an agent that ends connections as it is told.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;

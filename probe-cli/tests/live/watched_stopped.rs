@@ -56,7 +56,7 @@ fn rules() -> [String; 2] {
     ]
 }
 
-/// Lets the program go on whenever it is stopped, until there is this event.
+/// Lets the program continue whenever it is stopped, until there is this event.
 fn lead(watch: &mut Watch, program: &Program, to: &str) {
     while watch.one_of(&["stopped", to])["event"] == "stopped" {
         signal("-CONT", &program.child);
@@ -159,7 +159,7 @@ fn the_rules_of_a_stopped_program_wait() {
     signal("-STOP", &program.child);
     let stopped = watch.event("stopped");
     assert_eq!(stopped["text"], "the program is stopped; its rules wait until it goes on");
-    // The loop goes on meanwhile.
+    // The loop continues meanwhile.
     fs::write(folder.0.join("go"), "").unwrap();
     watch.event("done");
     signal("-CONT", &program.child);

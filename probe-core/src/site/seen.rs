@@ -18,7 +18,7 @@ struct SeenDefinitions {
     addresses: HashSet<usize>,
 }
 
-pub(super) fn see(definition: &'static Definition) {
+pub fn see(definition: &'static Definition) {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if seen.addresses.insert(ptr::from_ref(definition).addr()) {
         seen.order.push(definition);

@@ -33,7 +33,7 @@ impl<'a> Parser<'a> {
         Err(ParseError { at: self.at, problem: problem.into() })
     }
 
-    /// Returns the next word, and goes on to the one after it.
+    /// Returns the next word, and continues to the one after it.
     fn take(&mut self) -> Result<Token<'a>, ParseError> {
         let (at, next, end) = token(self.text, self.end)?;
         (self.at, self.end) = (at, end);

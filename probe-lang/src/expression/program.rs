@@ -136,7 +136,7 @@ pub trait Surroundings {
     fn latency(&self) -> Option<u64>;
     /// Returns whether this is one of the first hits to ask. `sample` tells the terms apart.
     fn first(&self, sample: usize, hits: u64) -> bool;
-    /// Returns whether this is the hit of so many, on its thread, that is taken.
+    /// Returns whether this is the hit of this many, on its thread, that is taken.
     fn one_in(&self, sample: usize, hits: u64) -> bool;
 }
 

@@ -31,7 +31,7 @@ pub enum Part {
     Or(Box<Node>, Box<Node>),
     /// The first hits that get here.
     First(u64),
-    /// One in so many of the hits that get here.
+    /// One in this many of the hits that get here.
     OneIn(u64),
 }
 

@@ -77,7 +77,7 @@ pub(crate) enum Verb {
 }
 
 /// Returns whether a text begins with this word of the grammar, and not with a selector that names
-/// such a path: that goes on with `=`, a comma, or a condition such as `kind=`. `is_alone` says
+/// such a path: that continues with `=`, a comma, or a condition such as `kind=`. `is_alone` says
 /// whether nothing needs to stand behind the word.
 fn begins(text: &str, word: &str, is_alone: bool) -> bool {
     let Some(rest) = text.trim_start().strip_prefix(word) else { return false };

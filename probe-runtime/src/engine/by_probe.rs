@@ -93,7 +93,7 @@ impl<T> ByProbe<T> {
     }
 
     /// Sets the values of these probes, which the table must have. Hits that have read a former
-    /// value may go on with it.
+    /// value may continue with it.
     pub(crate) fn add(&self, values: impl IntoIterator<Item = (ProbeId, T)>) {
         let (ids, values): (Vec<_>, Vec<_>) = values.into_iter().unzip();
         if ids.is_empty() {

@@ -13,12 +13,9 @@
 //!         eprintln!("{found:?} stays a real call for now");
 //!     }
 //! });
-//! let calls = finstrument::attach(Count::new(), 10_000)?; // counts from each function's first call on
-//! // … the program runs …
-//! for probe in probes() {
-//!     println!("{probe}"); // with names, files and lines
-//! }
-//! println!("{calls}");
+//! let calls = finstrument::attach(Count::new(), 10_000)?; // counts from each function's first
+//! call on // … the program runs … for probe in probes() { println!("{probe}"); // with names,
+//! files and lines } println!("{calls}");
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!
@@ -58,8 +55,8 @@
 //! function's caller, too. While a consumer listens, it is the jump again. So after a program's
 //! first round of work, one more operation ([`start`], say) makes these functions latent. A jump
 //! that is not certain stays as it is ([`Reason::NotACall`]):
-//! - a conditional jump, since no single byte makes it return where it would jump and go on where
-//!   it would not,
+//! - a conditional jump, since no single byte makes it return where it would jump and continue
+//!   where it would not,
 //! - a function with jumps through tables,
 //! - an argument on which not all paths agree,
 //! - a function of a stripped object.

@@ -1,5 +1,5 @@
-//! The names of a table's rows: definitions that share a path are distinguished by file and line, and
-//! names fit a width. Their ends stay, since names differ there.
+//! The names of a table's rows: definitions that share a path are distinguished by file and line,
+//! and names fit a width. Their ends stay, since names differ there.
 
 use std::borrow::Cow;
 use std::iter;

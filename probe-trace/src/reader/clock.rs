@@ -46,7 +46,7 @@ pub(super) fn realtime_offset(clocks: &[u64; reading::WORDS]) -> i128 {
 }
 
 /// Returns for how many nanoseconds the machine has slept until a reading: `CLOCK_BOOTTIME` alone
-/// goes on then.
+/// continues then.
 pub(super) fn time_asleep(clocks: &[u64; reading::WORDS]) -> u64 {
     clocks[reading::BOOT].saturating_sub(clocks[reading::MONOTONIC])
 }

@@ -356,7 +356,7 @@ mod tests {
         file.copy(1, 0, 0, &[30]);
         file.flushed(50, 0);
         assert_eq!(advance(&mut followed), []);
-        // The first ring goes on in the same sub-buffer, which comes again, and in the next.
+        // The first ring continues in the same sub-buffer, which comes again, and in the next.
         file.copy(0, 0, 0, &[20, 40, 60]);
         file.copy(0, 1, 5, &[70]);
         file.copy(1, 0, 0, &[30, 45, 65]);

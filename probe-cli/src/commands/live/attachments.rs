@@ -24,7 +24,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let attached = program.client.attach(&attach)?;
     let mut notes = attachment_notes(&attached);
     if !is_json {
-        // Shown at once, since the command may go on for long.
+        // Shown at once, since the command may continue for long.
         map_pipe_error(Screen::stdout(false).finish(&attachment_lines(&attached)))?;
     }
     let mut last = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
             probes: it.probes,
             active: it.sites,
             refused: it.refused,
-            // `null` while the consumer goes on, if the program has ended, and for a flight
+            // `null` while the consumer continues, if the program has ended, and for a flight
             // recorder.
             report: last.next().flatten().map(raw).transpose()?,
         });

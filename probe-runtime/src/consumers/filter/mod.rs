@@ -70,7 +70,7 @@ pub(super) struct Notes {
 pub(super) struct NoteExchange {
     /// For the call that begins.
     given: AtomicU64,
-    /// Of the call that ends, or goes on.
+    /// Of the call that ends, or continues.
     note: AtomicU64,
     ticks: AtomicU64,
 }
@@ -199,7 +199,7 @@ struct Misfits {
 pub(super) enum PassedHit {
     /// It begins a call, whose later hits get the number that is returned.
     Begin,
-    /// It ends a call, goes on with one, or has none. The number is that of its entry.
+    /// It ends a call, continues with one, or has none. The number is that of its entry.
     Other(u64),
 }
 

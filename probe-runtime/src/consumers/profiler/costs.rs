@@ -85,7 +85,7 @@ impl Costs {
         Self { counted: self.counted + cold, shared: self.shared + 2.0 * cold, ..self }
     }
 
-    /// Returns the time of a counted hit, counted in place or by the shared code, with so many
+    /// Returns the time of a counted hit, counted in place or by the shared code, with this many
     /// other functions between it and the last one.
     pub(super) fn counted(self, is_in_place: bool, between: f64) -> f64 {
         let near = if is_in_place { self.counted } else { self.shared };

@@ -163,7 +163,7 @@ impl Slow {
         self
     }
 
-    /// Reports at most so many calls a second.
+    /// Reports at most this many calls a second.
     ///
     /// ```
     /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5)).at_most(10);

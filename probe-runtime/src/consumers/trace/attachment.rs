@@ -29,7 +29,7 @@ impl Attachment<Trace> {
     }
 
     /// Writes what the rings hold to a file, and returns the totals so far. No thread waits for it,
-    /// and the trace goes on. The file appears whole, and replaces one of this name.
+    /// and the trace continues. The file appears whole, and replaces one of this name.
     ///
     /// # Errors
     /// [`Error::Consumer`] with the system's error if the file can't be written, or if the trace

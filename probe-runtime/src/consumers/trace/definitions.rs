@@ -144,7 +144,7 @@ impl DefinitionRoom<'_> {
 
 const _: () = assert!(block::KIND_AT == 1 && block::BYTES_AT == 2);
 
-/// Returns the header of an unused block of so many words.
+/// Returns the header of an unused block of this many words.
 pub(super) fn header(words: usize) -> [u64; block::WORDS] {
     let mut header = [0; block::WORDS];
     (header[block::MAGIC_AT], header[block::KIND_AT]) = (block::MAGIC, block::UNUSED);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(joined.after(LENGTH - 1).len(), 1);
     }
 
-    /// A room for so many words of content.
+    /// A room for this many words of content.
     fn room(words: usize) -> Vec<AtomicU64> {
         let zeros = iter::repeat_n(0, words);
         header(words).into_iter().chain(zeros).map(AtomicU64::new).collect()

@@ -195,7 +195,7 @@ impl TraceFile<GuardedFile> {
         self.known.contains(&ring)
     }
 
-    /// Ends the file after its last whole block, though the trace goes on. Nothing can be done
+    /// Ends the file after its last whole block, though the trace continues. Nothing can be done
     /// about an error.
     pub(super) fn cut(&mut self) {
         let _ = self.out.cut(self.whole);
@@ -241,7 +241,7 @@ impl TraceFile<GuardedFile> {
         self.out.sync()
     }
 
-    /// Marks a whole file as one that goes on.
+    /// Marks a whole file as one that continues.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_closed, false) {
             return Ok(());

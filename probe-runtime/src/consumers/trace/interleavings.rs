@@ -169,7 +169,7 @@ fn records(copy: &[u64]) -> Vec<(u32, Option<u64>)> {
     records
 }
 
-/// Tries up to two switches away from a thread that could go on, three in a whole run.
+/// Tries up to two switches away from a thread that could continue, three in a whole run.
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let is_whole = std::env::var("PROBE_TEST_WHOLE").is_ok_and(|it| it == "1");
     let mut builder = loom::model::Builder::new();

@@ -271,7 +271,7 @@ impl Trace {
     ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its
     ///   file, its rings are private memory, and its reports say so.
     /// - If another program cuts the file off, the events behind its end are lost, and reports say
-    ///   so. The program goes on: a handler of `SIGBUS` puts other memory there, and passes all
+    ///   so. The program continues: a handler of `SIGBUS` puts other memory there, and passes all
     ///   other signals on. It needs that threads which hit probes don't block that signal, and that
     ///   handlers which are installed later pass on signals that they don't know.
     /// - The system writes the file to the disk when it likes. After that, the first store to a

@@ -5,7 +5,7 @@
 //! converts what the threads have written, also to sub-buffers that are not full.
 //!
 //! A limit bounds the disk space of the file. A reader may give back the parts that it has read
-//! (`FALLOC_FL_PUNCH_HOLE`), so that the file goes on. As long as there is no space, the thread
+//! (`FALLOC_FL_PUNCH_HOLE`), so that the file continues. As long as there is no space, the thread
 //! copies nothing: the rings get full, and hits without room are lost and counted, as always. The
 //! part of a ring that reaches the limit goes beyond it, with the room for what the file says if it
 //! has to end: 10 KiB for 64 new rings. Cost: two system calls for each part of a ring.
@@ -89,7 +89,7 @@ impl Form {
 
 impl Output {
     /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
-    /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
+    /// not cut: another trace may be writing it, and continues with it. After an error it stays. A
     /// pipe or another stream is written in place, and so is a file that is open already.
     pub(super) fn begin(
         recording: &Recording,
@@ -126,7 +126,7 @@ impl Output {
         file.reopen()?;
         for ring in recording.rings() {
             file.reserve_head(ring.number())?;
-            // As it was at the last copy: its thread goes on.
+            // As it was at the last copy: its thread continues.
             let mut head = ring.head_words();
             for last in ring.drained()..ring.numbers(recording.shape).end {
                 if let Some(words) = file.sub_buffer(ring, recording.shape, last)? {

@@ -106,7 +106,7 @@ impl Recording {
         })
     }
 
-    /// Notes that the file has ended with so many events. All others are lost.
+    /// Notes that the file has ended with this many events. All others are lost.
     pub(super) fn keep(&self, events: u64) {
         let _ = self.kept.set(events);
     }

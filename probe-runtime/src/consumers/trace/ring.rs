@@ -12,8 +12,8 @@
 //! as those of a thread without a ring.
 //!
 //! # A ring in a mapped file
-//! Its words go on behind the sub-buffers, with a [head](ring) as files have it for the losses. The
-//! file is readable at any moment, also if the process is killed in the middle of a store:
+//! Its words continue behind the sub-buffers, with a [head](ring) as files have it for the losses.
+//! The file is readable at any moment, also if the process is killed in the middle of a store:
 //!
 //! - An event's payload is stored before its word, and the word behind the last event is zero: the
 //!   thread clears a part of the sub-buffer before it writes there.
@@ -173,7 +173,7 @@ pub(super) struct Reservation<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Writes a record with so many payload words, if the current sub-buffer has room and nothing
+    /// Writes a record with this many payload words, if the current sub-buffer has room and nothing
     /// else has to be written first. `store` stores the payload; if it returns `false`, nothing was
     /// written.
     #[inline(always)]
@@ -207,9 +207,9 @@ impl<'a> Ring<'a> {
         true
     }
 
-    /// Reserves room for a record with at most so many payload words. `None` if there is none: then
-    /// the event is lost, and counted. Where that many do not fit in a sub-buffer or in an event,
-    /// the room is smaller.
+    /// Reserves room for a record with at most this many payload words. `None` if there is none:
+    /// then the event is lost, and counted. If that many do not fit in a sub-buffer or in an
+    /// event, the room is smaller.
     pub(super) fn reserve(
         self,
         shape: Shape,
@@ -436,7 +436,7 @@ impl Ring<'_> {
     }
 
     /// Tells the late events of this thread in its first sub-buffer, where there is room besides
-    /// for so many words.
+    /// for this many words.
     fn report_late_losses(self, shape: Shape, hit: Hit, wanted: u64) {
         let LateLosses { thread, lost, begin, end } = &self.head.late;
         let told = [lost, begin, end].map(|it| it.load(Relaxed));

@@ -15,8 +15,8 @@
 //! has come to the same part of its ring again, such a store can replace words of a later record
 //! there. A check before each word would cost each hit.
 
-// Safety: relies on memory of `os::mapped_file`, which is zeroed at first and stays mapped as long as
-// the `RingFile`.
+// Safety: relies on memory of `os::mapped_file`, which is zeroed at first and stays mapped as long
+// as the `RingFile`.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::{CStr, CString};
@@ -83,8 +83,8 @@ const IN_MEMORY: u64 = 3;
 const NOWHERE: u64 = 4;
 
 impl RingFile {
-    /// Makes the file, for so many rings and for the definitions of so many probes that may join,
-    /// and replaces one of this name.
+    /// Makes the file, for this many rings and for the definitions of this many probes that may
+    /// join, and replaces one of this name.
     pub(super) fn create(
         path: &Path,
         about: &TraceHeader<'_>,
@@ -151,7 +151,7 @@ impl RingFile {
         self.memory.put(file)
     }
 
-    /// Returns the rings, of so many words each. They are dropped before the file.
+    /// Returns the rings, of this many words each. They are dropped before the file.
     pub(super) fn rings(&self, words: usize) -> Result<PerThread<Head, AtomicU64>, Error> {
         assert!(words * 8 <= self.stride, "it was made for them");
         let memory = ThreadMemory {

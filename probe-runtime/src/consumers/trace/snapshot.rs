@@ -43,8 +43,8 @@ pub(super) fn to_file(recording: &Recording, path: &Path) -> io::Result<()> {
     file::replace(path, |beside| write_to(file::create(beside)?))
 }
 
-/// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
-/// events that they write after their ring was copied.
+/// Writes a whole file with the rings' present content. Threads continue meanwhile; the file lacks
+/// the events that they write after their ring was copied.
 pub(super) fn write(recording: &Recording, out: impl Write) -> io::Result<()> {
     let mut file = TraceFile::begin(out, &recording.about(true))?;
     for ring in recording.rings() {

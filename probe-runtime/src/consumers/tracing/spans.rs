@@ -1,6 +1,6 @@
-//! Spans that have begun: those that a thread has entered, and has not left yet, of which [`pairing`]
-//! says which a hit ends; and those of futures, from the first poll to the end, on whatever
-//! threads.
+//! Spans that have begun: those that a thread has entered, and has not left yet, of which
+//! [`pairing`] says which a hit ends; and those of futures, from the first poll to the end, on
+//! whatever threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(super) struct EnteredSpan {
     pub(super) generation: u32,
     /// `None` if the subscriber did not want it.
     pub(super) span: Option<Span>,
-    /// Whether the span ends with the call. That of a future goes on after a poll.
+    /// Whether the span ends with the call. That of a future continues after a poll.
     pub(super) is_whole: bool,
 }
 

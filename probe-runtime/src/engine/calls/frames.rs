@@ -144,7 +144,7 @@ impl<const N: usize> Frames<N> {
         let len = self.len();
         let frame = self.stack.get(len)?;
         if self.is_watched() {
-            // The innermost call goes on, and so do those around it.
+            // The innermost call continues, and so do those around it.
             let innermost = self.at(len)?.stack_pointer.load(Relaxed);
             let replaces = call.kind == CallKind::Framed && innermost == call.stack_pointer;
             if innermost < call.stack_pointer || innermost == 0 || replaces {
@@ -355,8 +355,8 @@ pub(crate) fn key(call: Place) -> u64 {
         }
 }
 
-/// Returns whether an open call goes on, although one further out has ended: it can't have skipped
-/// its exit, and is on another stack.
+/// Returns whether an open call continues, although one further out has ended: it can't have
+/// skipped its exit, and is on another stack.
 pub(crate) fn goes_on_after(call: Place, exit: Place) -> bool {
     let are_known = call.stack_pointer != 0 && exit.stack_pointer != 0;
     let has_exit = matches!(call.kind, CallKind::Plain | CallKind::Poll(_));
@@ -498,7 +498,7 @@ mod tests {
             let frames = frames();
             let (pairs, dropped, without_entry) = paired(&frames, &history);
             prop_assert_eq!(&pairs, &model::pairs(&history), "{:#?}", history);
-            // Each entry has ended, was left, or goes on.
+            // Each entry has ended, was left, or continues.
             let open = frames.len();
             prop_assert_eq!((2 * pairs.len() + dropped + open, without_entry), (history.len(), 0));
             frames.clear(|_| ());

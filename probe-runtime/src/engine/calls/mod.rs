@@ -7,8 +7,9 @@
 //!
 //! ```text
 //! entry              ▶ a frame on the thread's stack            (what the meter read)
-//! exit               ▶ the frame is taken off: elapsed, inner   ▶ Meter::end, and added to its caller's inner
-//! a future's polls   ▶ frames as well; entry to exit lies in the table of pending futures
+//! exit               ▶ the frame is taken off: elapsed, inner   ▶ Meter::end, and added to its
+//! caller's inner a future's polls   ▶ frames as well; entry to exit lies in the table of pending
+//! futures
 //! ```
 //!
 //! # Pairing
@@ -19,9 +20,9 @@
 //!   [without an exit](Unpaired::without_exit).
 //! - **Several stacks** (stackful coroutines, `sigaltstack`): an exit ends a call whose entry had
 //!   about its stack pointer, on any stack, in any order. Calls of C code may be counted as without
-//!   an exit although they go on. Their exits are then without an entry. So may calls in Rust whose
-//!   stacks lie less than 16 KiB apart. Calls that begin and end on another stack while a call
-//!   waits are inside of that call, as if it had made them.
+//!   an exit although they continue. Their exits are then without an entry. So may calls in Rust
+//!   whose stacks lie less than 16 KiB apart. Calls that begin and end on another stack while a
+//!   call waits are inside of that call, as if it had made them.
 //! - **Switching**: attaching, pausing and holding hide hits. Only hits of one
 //!   [generation](crate::Event::generation) are paired. A call that spans two generations is
 //!   counted as without an exit, or without an entry, or both.

@@ -76,7 +76,7 @@ use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
 /// - **The process may fork.** The child has the attachment, too, with a copy of its counts, unless
 ///   its consumer [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a
 ///   child look at its objects if another thread of the parent was loading, unloading or looking at
-///   some. Operations in the child then wait for ever; hits go on.) If a program's own
+///   some. Operations in the child then wait for ever; hits continue.) If a program's own
 ///   `pthread_atfork` hook takes a lock that the program also holds while it uses this crate,
 ///   install that hook after the first use of this crate, so that both take their locks in the same
 ///   order. `vfork` and `posix_spawn` change nothing. A child made by a bare `clone` or `fork`

@@ -54,7 +54,7 @@ pub trait Consumer: Send + Sync + 'static {
     /// A forked child has only the thread that forked. If a consumer needs a thread, its attachment
     /// is detached there: the consumer is not called any more, its sites become latent unless
     /// others listen, and [`Attachment::failure`](crate::Attachment::failure) says so. The parent's
-    /// attachment goes on. So do all other attachments in the child, each with a copy of its
+    /// attachment continues. So do all other attachments in the child, each with a copy of its
     /// counts.
     fn needs_thread(&self) -> bool {
         false
@@ -100,7 +100,7 @@ pub trait Consumer: Send + Sync + 'static {
     }
 
     /// Called when the consumer is attached and its sites are active. Start a thread here; the
-    /// thread may keep `switch` to make probes latent, and active again, while hits go on.
+    /// thread may keep `switch` to make probes latent, and active again, while hits continue.
     /// [`attach`](crate::ProbeSet::attach) calls it once, on the thread that attaches. It may use
     /// this crate. Hits may arrive before this call.
     ///
@@ -119,9 +119,9 @@ pub trait Consumer: Send + Sync + 'static {
     /// Gets ready for hits of probes that have appeared, if the set was
     /// [persistent](ProbeSet::persistent), before any of their sites is active. `probes` are the
     /// new ones, which may be some of a function's only. Then [`start`](Self::start) is called for
-    /// each of them. Hits of other probes go on meanwhile. Without this method, the consumer gets
-    /// hits of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe
-    /// again, if its object was unloaded before the probe has joined.
+    /// each of them. Hits of other probes continue meanwhile. Without this method, the consumer
+    /// gets hits of probes that [`prepare`](Self::prepare) has not seen. It may be called with a
+    /// probe again, if its object was unloaded before the probe has joined.
     ///
     /// It is called on the thread whose operation has found the probes, or on one of this crate's
     /// that looks for them, one thread at a time, and is no cancellation point. It must not take a
@@ -131,7 +131,7 @@ pub trait Consumer: Send + Sync + 'static {
     /// they are inside a hit.
     ///
     /// # Errors
-    /// Any error that keeps these probes out. The attachment goes on without them, and
+    /// Any error that keeps these probes out. The attachment continues without them, and
     /// [says so](crate::Attachment::left_out_later).
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = probes;
@@ -244,10 +244,9 @@ macro_rules! forward_to_consumer {
 /// chosen();
 /// let is_counting = true;
 /// let consumer: Box<dyn Consumer> =
-///     if is_counting { Box::new(Count::new()) } else { Box::new(|event: &Event<'_>| println!("{event:?}")) };
-/// let attached = select("**::chosen kind=entry")?.attach(consumer)?;
-/// chosen();
-/// assert_eq!(attached.counts().total(), 1);
+///     if is_counting { Box::new(Count::new()) } else { Box::new(|event: &Event<'_>|
+///     println!("{event:?}")) }; let attached = select("**::chosen kind=entry")?.attach(consumer)?;
+///     chosen(); assert_eq!(attached.counts().total(), 1);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 impl Consumer for Box<dyn Consumer> {

@@ -205,7 +205,7 @@ impl Control {
 /// [`ProbeSet::hold`](super::ProbeSet::hold) returns it.
 ///
 /// Holding probes and releasing them detaches no consumer, so neither waits for one: a hit that is
-/// in a consumer goes on.
+/// in a consumer continues.
 #[must_use = "dropping the hold lets the probes go"]
 pub struct Hold {
     ids: Arc<[ProbeId]>,

@@ -23,9 +23,9 @@ use probe_core::abi::Definition;
 /// the closure. Several closures of one function may be removed in any order.
 ///
 /// When the drop has returned, calls of the function that begin do not run the closure any more.
-/// Calls that are in it go on, however long they wait: each keeps alive all that it runs, and the
-/// last of them drops the closure. If a consumer's hit is under way at that time, a later operation
-/// may drop it. So the guard may be dropped anywhere, even inside the closure.
+/// Calls that are in it continue, however long they wait: each keeps alive all that it runs, and
+/// the last of them drops the closure. If a consumer's hit is under way at that time, a later
+/// operation may drop it. So the guard may be dropped anywhere, even inside the closure.
 ///
 /// [`Attachment`](crate::Attachment#while-it-is-attached) describes objects that come and go,
 /// forks, the end of the process and cancelled threads; the same holds here. A forked child has the
@@ -115,7 +115,7 @@ where
 {
     let definition = function.definition().ok_or(Error::WithoutProbes)?;
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
-    crate::engine::registry::see(definition);
+    probe_core::site::seen::see(definition);
     init::try_init()?;
     // Once these objects were unloaded, the function could not be found by its address again, and
     // the closure could not be dropped.

@@ -249,7 +249,7 @@ fn threads_in_other_consumers_are_not_waited_for() {
 }
 
 /// Two threads, two presences: each is waited for. The model tries up to two switches away from a
-/// thread that could go on.
+/// thread that could continue.
 #[test]
 fn every_thread_is_waited_for() {
     let mut builder = loom::model::Builder::new();

@@ -11,7 +11,7 @@
 //! pointer. A call ends the search in a register that it may change. There are no such jumps in
 //! code with an instruction that is not understood, with a branch into the middle of another
 //! instruction, or with a jump through a table, which may lead anywhere. Conditional jumps do not
-//! count: one byte could not replace them, and would have to go on where they do not jump.
+//! count: one byte could not replace them, and would have to continue where they do not jump.
 //!
 //! [`hook_uses`] asks less: which functions may tell a hook of themselves, and where. The stub of a
 //! call compares the function that the hook is told, so a value that does not come does no harm

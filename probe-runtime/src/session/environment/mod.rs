@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! PROBES=list, help ──▶ listing, help (pure)
-//! PROBES ──▶ spec ▶ attachments ──▶ rendering (no lock) ▶ output: pieces, in order ▶ PROBES_OUT's destination
-//! signals, intervals, new probes ──▶ watch (a thread) ─┘     forked: children that have not reported
+//! PROBES ──▶ spec ▶ attachments ──▶ rendering (no lock) ▶ output: pieces, in order ▶ PROBES_OUT's
+//! destination signals, intervals, new probes ──▶ watch (a thread) ─┘     forked: children that
+//! have not reported
 //! ```
 
 mod asked_agent;
@@ -72,7 +73,7 @@ const OUT: &str = "PROBES_OUT";
 /// `PROBES=help` prints on stderr the selectors and the consumers of this build with their options.
 /// `PROBES=list` lists the probes of the program, and `PROBES='net::**=list'` those of a selector,
 /// each with its kind, sites, place and fields. The list goes to stderr, or to the file that
-/// `PROBES_OUT` names, as text, JSON or CSV. Nothing is attached then, and the program goes on.
+/// `PROBES_OUT` names, as text, JSON or CSV. Nothing is attached then, and the program continues.
 /// Probes of plugins that are loaded later are not listed.
 ///
 /// Text on a terminal is cut to its width: names lose their beginnings, numbers nothing.
@@ -125,7 +126,8 @@ const OUT: &str = "PROBES_OUT";
 ///
 /// ```text
 /// PROBES='when latency(db::query) > 5ms then snapshot, **=trace(flight, size=64M)'
-/// PROBES='when latency(db::query) > 5ms then attach db::** for 200ms, snapshot, net::**=trace(flight)'
+/// PROBES='when latency(db::query) > 5ms then attach db::** for 200ms, snapshot,
+/// net::**=trace(flight)'
 /// ```
 ///
 /// - It is a rule about single calls (see `docs/rules.md`): `latency(…)` over a limit, and no other
@@ -270,7 +272,7 @@ fn attach_asked() -> Result<EnvGuard, Error> {
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
-/// Attaches the consumers and triggers. Reports failures on stderr and goes on: the variable may
+/// Attaches the consumers and triggers. Reports failures on stderr and continues: the variable may
 /// have been written for another program.
 fn attach(spec: &SpecAst, reports: &ReportFiles) -> (Vec<AttachedConsumer>, Triggers) {
     let mut failed = |request: &dyn Display, error: Error| {
@@ -390,8 +392,8 @@ fn destination(consumers: &[(usize, &str, &[Format])], run: &ProgramRun) -> Resu
     Ok(destination)
 }
 
-/// Returns the file of each consumer's report, with an ending, for consumers that write files beside
-/// it. If reports go to a stream, it is in the program's folder.
+/// Returns the file of each consumer's report, with an ending, for consumers that write files
+/// beside it. If reports go to a stream, it is in the program's folder.
 fn files(
     destination: &Destination,
     run: &ProgramRun,

@@ -108,7 +108,7 @@ fn watch(when: &When) -> io::Result<Watch> {
         let (caught, every) = (Arc::clone(&caught), when.every);
         // Only the program's own threads may run its signal handlers.
         let _masked = SignalsBlocked::new();
-        // Before the thread runs: the program may go on first.
+        // Before the thread runs: the program may continue first.
         let discovery = PeriodicDiscovery::begin();
         thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every, discovery))?
     };
