@@ -5,7 +5,6 @@
 // of its own.
 #![cfg_attr(all(any(unix, windows), not(miri)), expect(unsafe_code, reason = "see above"))]
 
-use std::ops::Deref;
 #[cfg(all(unix, not(miri)))]
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -68,7 +67,7 @@ impl<const N: usize> SharedWords<N> {
 }
 
 #[cfg(all(unix, not(miri)))]
-impl<const N: usize> Deref for SharedWords<N> {
+impl<const N: usize> std::ops::Deref for SharedWords<N> {
     type Target = [AtomicU32; N];
 
     fn deref(&self) -> &Self::Target {
