@@ -119,7 +119,7 @@ fn attach(world: &World) -> AttachmentSlot {
 fn early_hits(is_marked: bool, settle: fn(&World), attach: fn(&World) -> AttachmentSlot) -> u64 {
     let (seen, world, slot) = beside(is_marked, |world| {
         world.switch(LATENT);
-        finish_operation(world);
+        settle(world);
         let slot = attach(world);
         world.leave(NEXT);
         slot
