@@ -88,7 +88,7 @@ pub enum ValueRef<'a> {
     Failed,
     /// A value of a type that this reader does not know, from a newer site.
     Unknown,
-    /// No value: a string or bytes of C that can't be read, or whose pointer is none; see
+    /// No value: a string or bytes of C that can't be read, or whose pointer is invalid; see
     #[cfg_attr(feature = "std", doc = "[`unreadable_texts`](crate::unreadable_texts).")]
     #[cfg_attr(not(feature = "std"), doc = "`unreadable_texts`.")]
     /// Shown as `(unreadable)`.

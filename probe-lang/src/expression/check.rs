@@ -177,7 +177,7 @@ pub(super) fn condition(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> 
     }
 }
 
-/// Returns the type of a number; an error if it is none.
+/// Returns the type of a number; an error if it is another type.
 pub fn number(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
     match scalar(node, scope)? {
         ty if ty.is_number() => Ok(ty),

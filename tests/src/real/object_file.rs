@@ -6,7 +6,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
 
-/// The functions that it defines, each with all of its names; `probe_build`'s own stubs are none.
+/// The functions that it defines, each with all of its names; not `probe_build`'s own stubs.
 ///
 /// # Panics
 /// If it can't be read.

@@ -27,7 +27,7 @@ impl Value<'_> {
         is_slice.then(|| unsafe { bytes(low, high) })
     }
 
-    /// Returns at most this many bytes of text; `None` if the value is none, or can't be read.
+    /// Returns at most this many bytes of text; `None` if it is another type, or unreadable.
     /// Reads one byte after them at most.
     pub fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
         if let Some(text) = self.slice() {
