@@ -98,7 +98,7 @@ fn quick_functions_stay_within_the_registers_that_are_kept() {
     let quick: Vec<_> = functions
         .all
         .iter()
-        .filter(|(_, (name, _))| name.contains("8dispatch5quick3run"))
+        .filter(|(_, (name, _))| name.contains("8dispatch8listener3run"))
         .map(|(at, _)| *at)
         .collect();
     assert_eq!(quick.len(), 3, "one for each consumer");
