@@ -4,7 +4,7 @@ use crate::error::ParseError;
 
 /// One option of a consumer in `PROBES`, such as `budget=1%` in `profile(budget=1%)`. It knows its
 /// place in the text, so that errors point at it. See
-/// [`Reporter::from_settings`](crate::Reporter::from_settings).
+/// `Reporter::from_settings`.
 ///
 /// ```
 /// use probe_runtime::{ParseError, Setting};

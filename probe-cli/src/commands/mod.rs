@@ -1,4 +1,4 @@
-//! The commands: here those on files, in [`live`] those on running programs. Commands return their
+//! The commands: here those on files, in `live` those on running programs. Commands return their
 //! output, and [`output::print`](crate::output::print) writes it. Commands that show reports or
 //! lines as they come write these themselves.
 

@@ -10,8 +10,8 @@
 //! Life cycle: a text is parsed when it is written, and compiled once for each probe when its
 //! consumer is attached. Hits run the program. It is dropped with the consumer.
 //!
-//! Cost: a program is a flat list of at most [`MOST_NODES`] steps, and each step leads to a later
-//! one, so it ends. It reads at most [`MOST_TEXT`] bytes of a text, and uses no heap, lock or
+//! Cost: a program is a flat list of at most `MOST_NODES` steps, and each step leads to a later
+//! one, so it ends. It reads at most `MOST_TEXT` bytes of a text, and uses no heap, lock or
 //! system call. A comparison of an integer with a constant is one step: a subtraction and a
 //! comparison; a condition of such steps alone is evaluated inline in the hit ([`Program::quick`]).
 //!

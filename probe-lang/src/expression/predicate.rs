@@ -8,7 +8,7 @@ use super::tree::Node;
 use crate::error::ParseError;
 
 /// A condition on a probe's hits: `bytes > 1024 && peer ~ "10.*"`. A consumer
-/// [attached with one](crate::ProbeSet::attach_if) gets the hits that fulfil it. It parses from
+/// attached with one (`ProbeSet::attach_if`) gets the hits that fulfil it. It parses from
 /// text, and prints as text that parses to the same.
 ///
 /// | in the text | is |

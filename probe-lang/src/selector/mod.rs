@@ -7,7 +7,7 @@
 //! ```
 //! Parsing and matching are pure. Parsing is linear in the text. Matching costs one look-up of the
 //! path, and a comparison with each pattern until one matches; a selector has at most
-//! [`MAX_PATTERNS`]. If the path lacks the common beginning of all terms, matching costs one
+//! `MAX_PATTERNS`. If the path lacks the common beginning of all terms, matching costs one
 //! comparison.
 
 mod broaden;

@@ -77,14 +77,14 @@ impl TermKey {
     }
 }
 
-/// Returns whether a text ends with a word that is a [`TermKey`].
+/// Returns whether a text ends with a word that is a `TermKey`.
 pub fn is_key(text: &str) -> bool {
     let word = text.rfind(|c: char| c.is_whitespace() || matches!(c, ',' | '!')).map_or(0, |at| at + 1);
     // The character there is of one byte, or whitespace, which no key has.
     TermKey::ALL.iter().any(|key| text.get(word..) == Some(key.name()))
 }
 
-/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`TermKey`].
+/// Returns the key and the value of a part such as `kind=entry`; the key need not be a `TermKey`.
 /// A path has no key, also if the name of an operator, or a bracket, holds a `=`.
 pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');

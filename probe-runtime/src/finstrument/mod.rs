@@ -13,9 +13,13 @@
 //!         eprintln!("{found:?} stays a real call for now");
 //!     }
 //! });
-//! let calls = finstrument::attach(Count::new(), 10_000)?; // counts from each function's first
-//! call on // … the program runs … for probe in probes() { println!("{probe}"); // with names,
-//! files and lines } println!("{calls}");
+//! // Counts from each function's first call on.
+//! let calls = finstrument::attach(Count::new(), 10_000)?;
+//! // … the program runs …
+//! for probe in probes() {
+//!     println!("{probe}"); // with names, files and lines
+//! }
+//! println!("{calls}");
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!

@@ -36,7 +36,7 @@
 //! - The NOP has the displacement 8. The NOPs of compilers and of the kernel have 0, so no other
 //!   tool takes it for its own.
 //! - All general registers but `r11` survive a hit: another one that did not would cost a copy on
-//!   the hot path. `r11` is the [counting block's](super::block). The cold block clobbers vector
+//!   the hot path. `r11` is the counting block's. The cold block clobbers vector
 //!   registers, so the compiler spills live ones there and nowhere else.
 //! - Sites refer to the stub, one per probe, and not to the definition. A reference to a *function*
 //!   links in every kind of output, even from a generic function that another shared object

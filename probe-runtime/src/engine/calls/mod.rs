@@ -7,9 +7,8 @@
 //!
 //! ```text
 //! entry              ▶ a frame on the thread's stack            (what the meter read)
-//! exit               ▶ the frame is taken off: elapsed, inner   ▶ Meter::end, and added to its
-//! caller's inner a future's polls   ▶ frames as well; entry to exit lies in the table of pending
-//! futures
+//! exit               ▶ the frame is popped: elapsed, inner   ▶ Meter::end, and the caller's inner
+//! a future's polls   ▶ frames as well; entry to exit lies in the table of pending futures
 //! ```
 //!
 //! # Pairing

@@ -243,10 +243,14 @@ macro_rules! forward_to_consumer {
 /// fn chosen() {}
 /// chosen();
 /// let is_counting = true;
-/// let consumer: Box<dyn Consumer> =
-///     if is_counting { Box::new(Count::new()) } else { Box::new(|event: &Event<'_>|
-///     println!("{event:?}")) }; let attached = select("**::chosen kind=entry")?.attach(consumer)?;
-///     chosen(); assert_eq!(attached.counts().total(), 1);
+/// let consumer: Box<dyn Consumer> = if is_counting {
+///     Box::new(Count::new())
+/// } else {
+///     Box::new(|event: &Event<'_>| println!("{event:?}"))
+/// };
+/// let attached = select("**::chosen kind=entry")?.attach(consumer)?;
+/// chosen();
+/// assert_eq!(attached.counts().total(), 1);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 impl Consumer for Box<dyn Consumer> {

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! PROBES=list, help ──▶ listing, help (pure)
-//! PROBES ──▶ spec ▶ attachments ──▶ rendering (no lock) ▶ output: pieces, in order ▶ PROBES_OUT's
-//! destination signals, intervals, new probes ──▶ watch (a thread) ─┘     forked: children that
-//! have not reported
+//! PROBES ──▶ spec ▶ attachments ──▶ rendering (no lock) ▶ output: pieces, in order ▶ destination
+//! signals, intervals, new probes ──▶ watch (a thread) ─┘
+//!                                    forked: children that have not reported
 //! ```
 
 mod asked_agent;
@@ -197,7 +197,7 @@ const OUT: &str = "PROBES_OUT";
 /// A probe or a consumer that can't be found or attached is no error: a child process inherits its
 /// parent's variables, and a selector may name probes of another build. If a selector matches no
 /// probe or a consumer can't be attached ([`select`](crate::select) and
-/// [`attach`](super::ProbeSet::attach) say why), one line on stderr says so; all others are
+/// [`attach`](crate::ProbeSet::attach) say why), one line on stderr says so; all others are
 /// attached. A program without probes (`--cfg probe_off`) says so in one line and ignores the other
 /// variables.
 ///
