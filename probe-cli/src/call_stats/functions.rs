@@ -41,23 +41,28 @@ impl Seek for CountingReader {
 /// # Errors
 /// The file, and why it can't be read.
 pub fn open_traces(paths: &[PathBuf]) -> Result<(Trace, Progress), Failure> {
-    let (mut files, mut total) = (Vec::new(), 0);
+    let unreadable =
+        |path: &PathBuf, error| Failure::Input(format!("{} can't be read: {error}", path.display()));
+    let mut total = 0;
     for path in paths {
-        let unreadable = |error| Failure::Input(format!("{} can't be read: {error}", path.display()));
-        if fs::metadata(path).map_err(unreadable)?.is_dir() {
+        let metadata = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+        if metadata.is_dir() {
             return Err(Failure::Input(format!("{} is a folder; name the traces in it", path.display())));
         }
-        let file = open_regular(path).map_err(unreadable)?;
-        total += file.metadata().map_err(unreadable)?.len();
-        files.push((path, BufReader::new(file)));
+        total += metadata.len();
     }
     let what = match paths {
         [path] => format!("reading {}", path.display()),
         _ => format!("reading {} traces", paths.len()),
     };
     let progress = Progress::start(&what, total);
-    let counting = |(path, file)| (path, CountingReader { file, read: progress.done() });
-    let trace = Trace::read(files.into_iter().map(counting)).map_err(Failure::input)?;
+    let mut files = Vec::new();
+    for path in paths {
+        // A slow file system takes long to open a file, and the progress shows that.
+        let file = open_regular(path).map_err(|error| unreadable(path, error))?;
+        files.push((path, CountingReader { file: BufReader::new(file), read: progress.done() }));
+    }
+    let trace = Trace::read(files).map_err(Failure::input)?;
     Ok((trace, progress))
 }
 
