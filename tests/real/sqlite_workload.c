@@ -126,7 +126,7 @@ static int fill_groups(struct run *run) {
                         " INSERT INTO grp SELECT i, 'group ' || i FROM n");
 }
 
-/* The digest of a database in memory with so many rows; 0 if anything fails. */
+/* The digest of a database in memory with this many rows; 0 if anything fails. */
 EXPORTED uint64_t workload(uint64_t rows) {
     struct run run = {0, 0xcbf29ce484222325u, 0x9e3779b97f4a7c15u};
     if (sqlite3_open(":memory:", &run.database) != SQLITE_OK) {

@@ -355,7 +355,7 @@ int main(int count, char **arguments) {
         fflush(stdout);
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "restart")) {
-        /* The call by which the kernel goes on with another one ends the program. */
+        /* The call by which the kernel continues with another one ends the program. */
         restrict_calls(219, 0x80000000);
         struct pollfd input = {.fd = 0, .events = POLLIN};
         while (poll(&input, 1, 20) <= 0) {

@@ -92,7 +92,7 @@ pub(super) enum Step {
         yes: Target,
         no: Target,
     },
-    /// Goes on to the step before this one.
+    /// Continues to the step before this one.
     Calculate {
         into: u8,
         operator: Arithmetic,

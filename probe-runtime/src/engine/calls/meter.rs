@@ -93,7 +93,7 @@ pub trait Meter<const N: usize> {
     /// for each, too, and its notes count at entries only.
     const KEEPS_NOTES: bool = false;
 
-    /// Goes on with a future: its next poll has begun, or it is cancelled. `note` is that of its
+    /// Continues a future: its next poll has begun, or it is cancelled. `note` is that of its
     /// entry, and 0 if that was missed. Only called if [`KEEPS_NOTES`](Self::KEEPS_NOTES) is
     /// `true`.
     fn resume(&self, local: Local<'_, Self::Head, ()>, note: u64) {
