@@ -7,14 +7,14 @@
 //!                                    forked: children that have not reported
 //! ```
 
-mod asked_agent;
-mod asked_rules;
+mod agent_variable;
 mod forked;
 mod help;
 mod listing;
 mod output;
 mod piece;
 mod rendering;
+mod rules_variable;
 mod watch;
 mod when;
 
@@ -209,8 +209,8 @@ const OUT: &str = "PROBES_OUT";
 /// }
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
-    asked_agent::start_if_asked()?;
-    let rules = asked_rules::read_if_asked()?;
+    agent_variable::start_if_set()?;
+    let rules = rules_variable::read_if_set()?;
     let guard = attach_asked()?;
     // Only now: after an error, nothing is attached.
     rules.follow();

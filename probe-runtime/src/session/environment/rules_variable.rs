@@ -18,7 +18,7 @@ const MOST: u64 = 1 << 20;
 
 /// The rules of the file that the variable names, and its name.
 #[derive(Default)]
-pub(super) struct AskedRules {
+pub(super) struct RulesFromVariable {
     #[cfg(probe_agent)]
     rules: Option<(Engine, String)>,
 }
@@ -26,22 +26,22 @@ pub(super) struct AskedRules {
 /// Reads the rules of the file that the variable names. If the file can't be read, one line on
 /// stderr says so.
 #[cfg_attr(not(probe_agent), expect(clippy::unnecessary_wraps, reason = "rules that are read may be wrong"))]
-pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
+pub(super) fn read_if_set() -> Result<RulesFromVariable, Error> {
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if value.is_empty() {
-        return Ok(AskedRules::default());
+        return Ok(RulesFromVariable::default());
     }
     if os::process::has_raised_rights() {
         print_line(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              follows no rules that its environment names"
         ));
-        return Ok(AskedRules::default());
+        return Ok(RulesFromVariable::default());
     }
     #[cfg(not(probe_agent))]
     {
         print_line(&absent());
-        Ok(AskedRules::default())
+        Ok(RulesFromVariable::default())
     }
     #[cfg(probe_agent)]
     {
@@ -54,11 +54,11 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
                 None
             }
         };
-        Ok(AskedRules { rules })
+        Ok(RulesFromVariable { rules })
     }
 }
 
-impl AskedRules {
+impl RulesFromVariable {
     /// Follows them from now on. If that is not possible, one line on stderr says so.
     #[cfg(probe_agent)]
     pub(super) fn follow(self) {

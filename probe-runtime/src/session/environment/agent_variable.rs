@@ -12,7 +12,7 @@ const VARIABLE: &str = "PROBE_AGENT";
 
 /// Starts the agent if the variable asks for it. If it can't be started, one line on stderr says
 /// so.
-pub(super) fn start_if_asked() -> Result<(), Error> {
+pub(super) fn start_if_set() -> Result<(), Error> {
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if !is_asked(&value.to_string_lossy())? {
         return Ok(());
