@@ -8,7 +8,7 @@ use std::{error, fmt, io};
 
 use object::elf;
 use object::pod::Pod;
-use probe_runtime::__tools::Memory;
+use probe_core::abi::noted::Memory;
 
 use super::pages::{Header, LE, Pages, ProgramHeader, Source, open_regular, read};
 

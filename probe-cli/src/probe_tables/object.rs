@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use probe_runtime::__tools::Noted;
+use probe_core::abi::noted::Noted;
 
 use super::definitions::{DEFINITION_LEN, Definitions, ProbeGroups};
 use super::probe::Probe;
