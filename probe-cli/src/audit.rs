@@ -1,7 +1,7 @@
 //! Checks each site of a file: where it lies, how it is switched, and whether its bytes, its record
 //! and its stub agree.
 
-use probe_runtime::abi::Convention;
+use probe_core::abi::Convention;
 use serde::Serialize;
 
 use crate::elf::{ElfError, Functions, Image, functions};

@@ -1,14 +1,14 @@
 //! The output of a command: text, a table, or a JSON document; and its exit code.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
+use probe_report::View;
 use serde::Serialize;
 
-use crate::table_width::{fit_table, stdout_width};
+use crate::terminal_width::{draw, stdout_width};
 use crate::text::{escape_json, escape_lines};
 
 /// The version of the JSON documents, as that of the runtime's reports.
@@ -58,9 +58,9 @@ impl Output {
         Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done }
     }
 
-    /// Shows a text whose first line is a heading.
-    pub fn table(out: String) -> Self {
-        Self { has_heading: true, ..Self::text(out) }
+    /// Shows a view, in the width of stdout.
+    pub fn view(view: &View<'_>) -> Self {
+        Self { has_heading: view.has_heading(), ..Self::text(draw(view, stdout_width())) }
     }
 
     /// Shows notes only.
@@ -191,8 +191,6 @@ fn write(shown: &Output) -> io::Result<()> {
     let is_json = shown.out.starts_with('{');
     let text = if is_json { escape_json(&shown.out) } else { escape_lines(&shown.out) };
     let is_table = shown.has_heading && io::stdout().is_terminal();
-    let width = stdout_width().filter(|_| is_table);
-    let text = width.map_or(Cow::Borrowed(&*text), |width| fit_table(&text, width));
     let rest = match text.split_once('\n').filter(|_| is_table) {
         Some((heading, rest)) => {
             writeln!(anstream::stdout(), "{HEADING}{heading}{HEADING:#}")?;

@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use probe_report::ending;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::table_width::ending;
 use crate::text::escape;
 
 const FIRST_AFTER: Duration = Duration::from_secs(1);

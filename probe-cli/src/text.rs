@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-pub(crate) use probe_runtime::__tools::{count, was};
+pub(crate) use probe_report::{count, was};
 
 /// Returns whether a character could control a terminal, or change the order of the text around it:
 /// control characters, separators of lines and paragraphs, marks of direction.

@@ -10,12 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use probe_report::{Document, View};
+
 use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
 use crate::discovery::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Program, client_error};
 use crate::error::ClientError;
-use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
-use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request, Status};
+use crate::frame::{decode_reply, decode_values, decode_welcome, encode_call, greeting};
+use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, ReportForm, Request, Status};
 
 /// A connection to a running program.
 ///
@@ -55,6 +57,9 @@ const MAX_ANSWER_BYTES: usize = 512 << 20;
 /// so only an answer without an end has many small ones.
 const MIN_PART_BYTES: usize = 16 << 10;
 
+/// How many times as much memory as bytes in a frame values take.
+const VALUE_GROWTH: usize = 4;
+
 /// A report, and the lines that complete it.
 ///
 /// ```no_run
@@ -73,6 +78,47 @@ pub struct Report {
     /// Nanoseconds of CPU time that the program has used for this client since the last answer that
     /// told them: [`Done::cpu_ns`].
     pub cpu_ns: u64,
+}
+
+/// A report for people, see [`Client::view`].
+///
+/// ```no_run
+/// # let mut client = probe_protocol::Client::connect(4711)?;
+/// print!("{:80}", client.view(1, 0)?.view); // within 80 columns
+/// # Ok::<(), probe_protocol::ClientError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct ViewReport {
+    /// What people see, with its notes.
+    pub view: View<'static>,
+    /// See [`Report::cpu_ns`].
+    pub cpu_ns: u64,
+}
+
+/// A report for programs, see [`Client::document`].
+///
+/// ```no_run
+/// # let mut client = probe_protocol::Client::connect(4711)?;
+/// for row in client.document(1, 0, &[])?.document.rows {
+///     println!("{:?} {:?}", row.text("function"), row.number("calls"));
+/// }
+/// # Ok::<(), probe_protocol::ClientError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct DocumentReport {
+    /// The values.
+    pub document: Document<'static>,
+    /// Lines that complete it.
+    pub notes: Vec<String>,
+    /// See [`Report::cpu_ns`].
+    pub cpu_ns: u64,
+}
+
+/// What an answer consists of, before it is read.
+struct Answer {
+    values: Vec<u8>,
+    text: String,
+    end: Done,
 }
 
 impl Client {
@@ -221,34 +267,79 @@ impl Client {
     }
 
     /// Returns the current report of a consumer: its place in the attachment's text, from 0. The
-    /// format is the ending of a report's file, such as `txt` or `json`.
+    /// format is the ending of a report's file, such as `txt` or `json`. The text of `txt` and `json`
+    /// is made here, of the values that the program sends.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn report(&mut self, attachment: u32, consumer: u32, format: &str) -> Result<Report, ClientError> {
-        self.report_only(attachment, consumer, format, Vec::new())
+        match format {
+            "txt" => {
+                let ViewReport { view, cpu_ns } = self.view(attachment, consumer)?;
+                Ok(Report { text: view.to_string(), notes: Vec::new(), cpu_ns })
+            }
+            "json" => {
+                let form = ReportForm::Document { only: Vec::new() };
+                let Answer { values, text, end: Done { notes, cpu_ns } } =
+                    self.answer(attachment, consumer, form)?;
+                if values.is_empty() {
+                    return Ok(Report { text, notes, cpu_ns });
+                }
+                let document: Document<'static> = decode_values(&values)?;
+                Ok(Report { text: document.json(&notes), notes: Vec::new(), cpu_ns })
+            }
+            format => {
+                let form = ReportForm::File { format: format.to_owned() };
+                let Answer { text, end: Done { notes, cpu_ns }, .. } =
+                    self.answer(attachment, consumer, form)?;
+                Ok(Report { text, notes, cpu_ns })
+            }
+        }
     }
 
-    /// Returns the same, perhaps without the functions that have none of these probes, by their
-    /// [numbers](Probe::number), and without notes about sites. `latency` and `profile` leave
-    /// functions out. So a program of thousands of functions takes as little time for an answer as
-    /// one of a few.
+    /// Returns the current report of a consumer as people see it. It is drawn in the width that the
+    /// formatter has.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn report_only(
+    pub fn view(&mut self, attachment: u32, consumer: u32) -> Result<ViewReport, ClientError> {
+        let Answer { values, end: Done { notes, cpu_ns }, .. } =
+            self.answer(attachment, consumer, ReportForm::View)?;
+        let mut view: View<'static> = decode_values(&values)?;
+        view.notes.extend(notes);
+        Ok(ViewReport { view, cpu_ns })
+    }
+
+    /// Returns the values of a report of one of the runtime's consumers. With numbers of probes, it
+    /// may lack the functions that have none of these [numbers](Probe::number), and notes about
+    /// sites: `latency` and `profile` leave functions out. So a program of thousands of functions
+    /// takes as little time for an answer as one of a few.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ClientError::Unexpected`] for a consumer of the program's own, which has
+    /// no values.
+    pub fn document(
         &mut self,
         attachment: u32,
         consumer: u32,
-        format: &str,
-        only: Vec<u32>,
-    ) -> Result<Report, ClientError> {
-        self.send(Request::Report { attachment, consumer, format: format.to_owned(), only }, None)?;
-        let mut report = Report::default();
+        only: &[u32],
+    ) -> Result<DocumentReport, ClientError> {
+        let form = ReportForm::Document { only: only.to_vec() };
+        let Answer { values, end: Done { notes, cpu_ns }, .. } = self.answer(attachment, consumer, form)?;
+        if values.is_empty() {
+            return Err(ClientError::Unexpected);
+        }
+        Ok(DocumentReport { document: decode_values(&values)?, notes, cpu_ns })
+    }
+
+    fn answer(&mut self, attachment: u32, consumer: u32, form: ReportForm) -> Result<Answer, ClientError> {
+        self.send(Request::Report { attachment, consumer, form }, None)?;
+        let mut answer = Answer { values: Vec::new(), text: String::new(), end: Done::default() };
         loop {
             match self.next_part()? {
-                Body::Text(text) => report.text.push_str(&text),
-                Body::Done(Done { notes, cpu_ns }) => return Ok(Report { notes, cpu_ns, ..report }),
+                Body::Values(bytes) => answer.values.extend(bytes),
+                Body::Text(text) => answer.text.push_str(&text),
+                Body::Done(end) => return Ok(Answer { end, ..answer }),
                 _ => return Err(ClientError::Unexpected),
             }
         }
@@ -386,11 +477,15 @@ impl AsFd for Client {
     }
 }
 
-/// Returns the bytes that a part of an answer counts as. A probe may have a few bytes in a frame,
-/// and more of them in memory.
+/// Returns the bytes that a part of an answer counts as. A probe or a value may have a few bytes in a
+/// frame, and more of them in memory.
 fn counted_bytes(payload: usize, body: &Body) -> usize {
-    let probes = if let Body::Probes(it) = body { size_of_val(&it[..]) } else { 0 };
-    payload.max(probes).max(MIN_PART_BYTES)
+    let memory = match body {
+        Body::Probes(probes) => size_of_val(&probes[..]),
+        Body::Values(bytes) => VALUE_GROWTH * bytes.len(),
+        _ => 0,
+    };
+    payload.max(memory).max(MIN_PART_BYTES)
 }
 
 #[cfg(test)]
@@ -401,6 +496,7 @@ mod tests {
     fn parts_count_by_the_memory_that_they_take() {
         assert_eq!(counted_bytes(9, &Body::Text(String::new())), 16 << 10);
         assert_eq!(counted_bytes(40_000, &Body::Text(String::new())), 40_000);
+        assert_eq!(counted_bytes(9_000, &Body::Values(vec![0; 8_000])), 32_000);
         assert_eq!(counted_bytes(9, &Body::Probes(vec![Probe::default(); 1000])), 1000 * size_of::<Probe>());
     }
 }

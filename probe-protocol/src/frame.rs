@@ -15,9 +15,9 @@ use crate::message::{Call, Failure, Hello, Reply};
 /// themselves.
 ///
 /// ```
-/// assert_eq!(probe_protocol::VERSION, 2);
+/// assert_eq!(probe_protocol::VERSION, 3);
 /// ```
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The first bytes of both sides' first frames.
 ///
@@ -108,7 +108,7 @@ pub fn frame(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
 /// Returns the payload of a client's first frame.
 ///
 /// ```
-/// assert_eq!(probe_protocol::greeting(), *b"lprobes\0\x02\x00");
+/// assert_eq!(probe_protocol::greeting(), *b"lprobes\0\x03\x00");
 /// ```
 pub fn greeting() -> [u8; 10] {
     let mut greeting = [0; 10];
@@ -125,8 +125,8 @@ pub fn greeting() -> [u8; 10] {
 /// ```
 /// use probe_protocol::{FrameError, after_greeting};
 ///
-/// assert_eq!(after_greeting(b"lprobes\0\x02\x00rest"), Ok(&b"rest"[..]));
-/// assert_eq!(after_greeting(b"lprobes\0\x01\x00"), Err(FrameError::Version(1)));
+/// assert_eq!(after_greeting(b"lprobes\0\x03\x00rest"), Ok(&b"rest"[..]));
+/// assert_eq!(after_greeting(b"lprobes\0\x02\x00"), Err(FrameError::Version(2)));
 /// assert_eq!(after_greeting(b"GET / HTTP/1.1"), Err(FrameError::Foreign));
 /// ```
 pub fn after_greeting(payload: &[u8]) -> Result<&[u8], FrameError> {
@@ -159,7 +159,7 @@ pub fn encode_welcome(welcome: &Result<Hello, Failure>) -> Vec<u8> {
 /// ```
 /// use probe_protocol::{FrameError, decode_welcome};
 ///
-/// assert_eq!(decode_welcome(b"lprobes\0\x01\x00"), Err(FrameError::Version(1)));
+/// assert_eq!(decode_welcome(b"lprobes\0\x02\x00"), Err(FrameError::Version(2)));
 /// ```
 pub fn decode_welcome(payload: &[u8]) -> Result<Result<Hello, Failure>, FrameError> {
     decode(after_greeting(payload)?)
@@ -216,6 +216,35 @@ pub fn decode_reply(payload: &[u8]) -> Result<Reply, FrameError> {
     decode(payload)
 }
 
+/// Returns the bytes of a report's values: a [`Document`](probe_report::Document) or a
+/// [`View`](probe_report::View). [`Body::Values`](crate::Body::Values) carries them in parts.
+///
+/// ```
+/// use probe_protocol::{decode_values, encode_values};
+/// use probe_report::{Document, Row};
+///
+/// let document = Document { rows: vec![Row::new().with("hits", 7_u64)], ..Document::default() };
+/// assert_eq!(decode_values(&encode_values(&document)), Ok(document));
+/// ```
+pub fn encode_values(values: &impl Serialize) -> Vec<u8> {
+    encode(values)
+}
+
+/// Reads a report's values.
+///
+/// # Errors
+/// [`FrameError::Malformed`].
+///
+/// ```
+/// use probe_protocol::decode_values;
+/// use probe_report::Document;
+///
+/// assert!(decode_values::<Document<'_>>(&[1, 99]).is_err());
+/// ```
+pub fn decode_values<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, FrameError> {
+    decode(bytes)
+}
+
 fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_allocvec(message)
         .expect("messages consist of numbers, texts and lists, whose lengths are known")
@@ -231,8 +260,12 @@ fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Attach, Body, FailureKind, Probe, ProbeField, Request, Status};
+    use crate::message::{Attach, Body, FailureKind, Probe, ProbeField, ReportForm, Request, Status};
+    use probe_report::{
+        self as seen, Bound, Cell, Document, Histogram, Place, Row, Shown, Table, TableCell, View,
+    };
     use proptest::prelude::*;
+    use std::time::Duration;
 
     /// The frames of the example in `docs/protocol.md`, and each choice's number there.
     #[test]
@@ -254,6 +287,17 @@ mod tests {
         assert_eq!(encode_call(&Call { id: 300, request: Request::Keep { attachment: 1 } }), [0xac, 2, 8, 1]);
         let attach = Request::Attach(Attach { keep: true, output: Some("b".into()), ..Attach::new("a") });
         assert_eq!(encode_call(&Call { id: 1, request: attach }), [1, 2, 1, b'a', 1, 1, 1, b'b']);
+        let forms = [
+            (ReportForm::Document { only: vec![9] }, &[0, 1, 9][..]),
+            (ReportForm::View, &[1]),
+            (ReportForm::File { format: "csv".into() }, &[2, 3, b'c', b's', b'v']),
+        ];
+        for (form, bytes) in forms {
+            let request = Request::Report { attachment: 4, consumer: 0, form };
+            assert_eq!(encode_call(&Call { id: 1, request }), [&[1, 3, 4, 0][..], bytes].concat());
+        }
+        let values = Reply { id: 1, body: Body::Values(vec![7, 8]) };
+        assert_eq!(encode_reply(&values), [1, 6, 2, 7, 8]);
         let failure = Failure { kind: FailureKind::Internal, message: "a".into(), at: Some(3) };
         let failed = Reply { id: 0, body: Body::Failed(failure) };
         assert_eq!(encode_reply(&failed), [0, 5, 9, 1, b'a', 1, 3]);
@@ -264,7 +308,91 @@ mod tests {
         assert_eq!(encode_reply(&probes), [&[1, 0, 1][..], &of_probe].concat());
     }
 
+    /// The structures of reports, by the numbers that the document has.
+    #[test]
+    fn values_are_as_documented() {
+        let cells = [
+            (Cell::Nothing, &[0][..]),
+            (Cell::from("a"), &[1, 1, b'a']),
+            (Cell::Number(300), &[2, 0xac, 2]),
+            (Cell::Integer(-1), &[3, 1]),
+            (Cell::Decimal(1.0), &[4, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]),
+            (Cell::Flag(true), &[5, 1]),
+            (Cell::Seconds(Duration::new(3, 7)), &[6, 3, 7]),
+            (Cell::Texts(vec!["a".into()]), &[7, 1, 1, b'a']),
+            (Cell::Row(Row::new().with("b", true)), &[8, 1, 1, b'b', 5, 1]),
+            (Cell::Rows(vec![Row::new()]), &[9, 1, 0]),
+        ];
+        for (cell, bytes) in cells {
+            let document = Document { head: Row::new().with("n", cell), ..Document::default() };
+            let expected = [&[1, 1, b'n'], bytes, &[0, 0]].concat();
+            assert_eq!(encode_values(&document), expected);
+            assert_eq!(decode_values(&expected), Ok(document));
+        }
+        let shown = [
+            (Shown::Nothing, &[0][..]),
+            (Shown::Text("a".into()), &[1, 1, b'a']),
+            (Shown::Name { path: "p".into(), file: "f".into(), line: 3 }, &[2, 1, b'p', 1, b'f', 3]),
+            (Shown::Number(7), &[3, 7]),
+            (Shown::Integer(1), &[4, 2]),
+            (Shown::Decimal(0.0), &[5, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (Shown::Mean(0.0), &[6, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (Shown::Fixed(0.0), &[7, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (Shown::Share(0.0), &[8, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (Shown::Time(9), &[9, 9]),
+            (Shown::Rate(9), &[10, 9]),
+            (Shown::Bar(9), &[11, 9]),
+        ];
+        for (value, bytes) in shown {
+            let mut table = Table::new(["h"]);
+            table.push(TableCell::bounded(Bound::AtLeast, value));
+            let view = View { notes: vec!["n".to_owned()], ..View::table(table) };
+            let expected = [&[1, 1, 1, b'h', 1, 2], bytes, &[1, 1, b'n']].concat();
+            assert_eq!(encode_values(&view), expected);
+            assert_eq!(decode_values(&expected), Ok(view));
+        }
+        let place = Place { name: "a".into(), depth: 2, is_thread: true, below: 9, ..Place::default() };
+        let tree = View::new(seen::Body::CallTree(vec![place]), Vec::new());
+        assert_eq!(encode_values(&tree), [2, 1, 1, b'a', 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 9, 0]);
+        let histogram = Histogram {
+            path: "p".into(),
+            file: "".into(),
+            line: 1,
+            keys: vec![("k".into(), "v".into())],
+            hits: 3,
+            buckets: vec![(1_u64.into(), 2_u64.into(), 3)],
+        };
+        let expected = [3, 1, 1, b'p', 0, 1, 1, 1, b'k', 1, b'v', 3, 1, 0, 3, 1, 0, 3, 2, 3, 0];
+        assert_eq!(encode_values(&View::new(seen::Body::Histograms(vec![histogram]), Vec::new())), expected);
+    }
+
+    /// Rows in rows in rows would take as much of the reader's stack as a program likes.
+    #[test]
+    fn rows_in_cells_have_no_rows() {
+        let inner = Row::new().with("a", Row::new());
+        let document = Document { head: Row::new().with("b", inner), ..Document::default() };
+        assert_eq!(decode_values::<Document<'_>>(&encode_values(&document)), Err(FrameError::Malformed));
+    }
+
     proptest! {
+        /// Values that were read are drawn, and are the same once they were written and read again.
+        #[test]
+        fn any_bytes_are_values_or_an_error(
+            bytes in proptest::collection::vec(prop_oneof![0..12_u8, any::<u8>()], 0..200),
+            width in 0..90_usize,
+        ) {
+            if let Ok(document) = decode_values::<Document<'_>>(&bytes) {
+                let again = encode_values(&document);
+                prop_assert_eq!(encode_values(&decode_values::<Document<'_>>(&again).unwrap()), again);
+                let _ = document.json(&[]);
+            }
+            if let Ok(view) = decode_values::<View<'_>>(&bytes) {
+                let again = encode_values(&view);
+                prop_assert_eq!(encode_values(&decode_values::<View<'_>>(&again).unwrap()), again);
+                let _ = (view.to_string(), format!("{view:width$}"));
+            }
+        }
+
         /// A message that was read is the same once it was written and read again; nothing panics.
         #[test]
         fn any_bytes_are_a_message_or_an_error(payload in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -62,18 +62,15 @@ pub enum Request {
     Status,
     /// Attaches consumers. The answer is [`Body::Attached`].
     Attach(Attach),
-    /// Asks for a report: [`Body::Text`] several times, then [`Body::Done`] with its notes.
+    /// Asks for a report: [`Body::Values`] or [`Body::Text`] several times, then [`Body::Done`] with
+    /// its notes.
     Report {
         /// The attachment's number.
         attachment: u32,
         /// The consumer's place in the attachment's text, from 0.
         consumer: u32,
-        /// The ending of a report's file: `txt`, `json`, `csv`, or another one that the consumer
-        /// has.
-        format: String,
-        /// Numbers of probes: the report may leave out the functions that have none of these, and
-        /// has no notes about sites. Empty for all functions.
-        only: Vec<u32>,
+        /// What to send.
+        form: ReportForm,
     },
     /// Writes what a flight recorder holds to the file whose descriptor comes with this frame. The
     /// answer is [`Body::Done`] with notes.
@@ -117,6 +114,33 @@ pub enum Request {
     /// Keeps an agent that was injected for clients, and would end with the last of them. The
     /// answer is [`Body::Done`].
     KeepAgent,
+}
+
+/// How a report travels.
+///
+/// ```
+/// use probe_protocol::ReportForm;
+///
+/// let flame_graph = ReportForm::File { format: "svg".to_owned() };
+/// assert_ne!(flame_graph, ReportForm::View);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ReportForm {
+    /// The values that programs read: a [`Document`](probe_report::Document). A consumer of the
+    /// program's own has none: its report in JSON comes as text.
+    Document {
+        /// Numbers of probes: the report may leave out the functions that have none of these, and
+        /// has no notes about sites. Empty for all functions.
+        only: Vec<u32>,
+    },
+    /// What people see: a [`View`](probe_report::View), to be drawn.
+    View,
+    /// The content of a report's file, as text.
+    File {
+        /// The file's ending: one of the consumer's formats, such as `csv` or `svg`.
+        format: String,
+    },
 }
 
 /// Consumers to attach.
@@ -184,12 +208,14 @@ pub enum Body {
     Attached(Attached),
     /// The request failed.
     Failed(Failure),
+    /// A part of the bytes of a report's values. More follows.
+    Values(Vec<u8>),
 }
 
 impl Body {
     /// Returns whether this is the end of an answer.
     pub fn is_last(&self) -> bool {
-        !matches!(self, Self::Probes(_) | Self::Text(_))
+        !matches!(self, Self::Probes(_) | Self::Text(_) | Self::Values(_))
     }
 }
 

@@ -3,4 +3,4 @@
 
 #[cfg(feature = "perf")]
 pub use crate::consumers::try_event;
-pub use crate::report::{Output, Table, Time, count, ending, shortened, was};
+pub use crate::report::Output;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use probe_runtime::__tools::Table;
+use probe_report::{Table, View};
 
 use crate::args;
 use crate::audit::{Audit, AuditedSite, audit};
@@ -20,7 +20,11 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
     let mut shown = match (is_json, args.quiet || audit.sites.is_empty()) {
         (true, is_quiet) => Output::text(as_json(&object, &audit, is_quiet)?),
         (false, true) => Output::text(totals(&object, &audit)),
-        (false, false) => Output::table(table(&audit) + &totals(&object, &audit)),
+        (false, false) => {
+            let mut view = View::table(table(&audit));
+            view.notes.extend(totals(&object, &audit).lines().map(str::to_owned));
+            Output::view(&view)
+        }
     };
     if audit.functions_by.is_empty() && !audit.sites.is_empty() {
         let note = "nothing tells where functions begin: the file has neither symbols nor unwind tables";
@@ -44,21 +48,15 @@ fn form(audited: &AuditedSite<'_>) -> &'static str {
     if audited.site.form == Form::Jump { "jmp" } else { "call" }
 }
 
-fn table(audit: &Audit<'_>) -> String {
-    let mut table = Table::new(&["site", "in word", "switched by", "form", "state", "kind", "probe"]);
+fn table<'a>(audit: &'a Audit<'_>) -> Table<'a> {
+    let mut table = Table::new(["site", "in word", "switched by", "form", "state", "kind", "probe"]);
     for audited in &audit.sites {
         let AuditedSite { probe, site } = audited;
-        table.shown(format_args!("{:#x}", site.addr));
-        table.shown(format_args!("{}", site.offset_in_word()));
-        table.cell(switched(audited));
-        table.cell(form(audited));
-        table.cell(site.state().name());
-        table.cell(probe.kind.name());
-        table.cell(&escape(&probe.path));
+        table.push(format!("{:#x}", site.addr)).push(site.offset_in_word().to_string());
+        table.push(switched(audited)).push(form(audited)).push(site.state().name());
+        table.push(probe.kind.name()).push(escape(&probe.path));
     }
-    let mut text = String::new();
-    table.add_lines_to(&mut text);
-    text
+    table
 }
 
 fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {

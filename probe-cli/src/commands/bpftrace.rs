@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::{Path, absolute};
 
-use probe_runtime::Kind;
+use probe_core::Kind;
 
 use crate::elf::{FunctionStarts, Functions, Image, Problem, functions};
 use crate::output::{Failure, Output};

@@ -1,10 +1,10 @@
 //! `doctor`: checks of this machine and this process, with a remedy for each check that fails.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use probe_runtime::__tools::{Table, try_event};
+use probe_report::{Table, View};
+use probe_runtime::__tools::try_event;
 use probe_runtime::{Error, PerfEvent, SelfTest};
 use serde::Serialize;
 
@@ -19,25 +19,21 @@ pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let counts = |event| try_event(event).map_err(|missing| missing.to_string());
     let checks = all_checks(&Machine::this(), &probe_runtime::self_test(), counts, folder.as_deref());
     let mut shown =
-        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::table(text(&checks)) };
+        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::view(&view(&checks)) };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
         shown.exit = Exit::Finding;
     }
     Ok(shown)
 }
 
-fn text(checks: &[Check]) -> String {
-    let mut table = Table::new(&["check", "result", "seen"]);
+fn view(checks: &[Check]) -> View<'_> {
+    let mut table = Table::new(["check", "result", "seen"]);
     for check in checks {
-        let row = [check.name, check.verdict.name(), &escape(&check.seen)];
-        table.row(row.map(str::to_owned).to_vec());
+        table.push(check.name).push(check.verdict.name()).push(escape(&check.seen));
     }
-    let mut text = format!("{table}\n");
-    for check in checks.iter().filter(|check| !check.advice.is_empty()) {
-        // Writing to a string never fails.
-        let _ = writeln!(text, "{}: {}", check.name, check.advice);
-    }
-    text
+    let advised = checks.iter().filter(|check| !check.advice.is_empty());
+    let notes = advised.map(|check| format!("{}: {}", check.name, check.advice));
+    View { notes: notes.collect(), ..View::table(table) }
 }
 
 /// How a check ended.

@@ -3,13 +3,12 @@
 use std::borrow::{Borrow, Cow};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 
-use probe_runtime::__tools::Table;
 #[cfg(target_os = "linux")]
-use probe_runtime::Kind;
-use probe_runtime::Selector;
+use probe_core::Kind;
+use probe_lang::Selector;
+use probe_report::{Table, View};
 use serde::Serialize;
 
 use super::bpftrace;
@@ -170,7 +169,7 @@ fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
     if is_json {
         document("list", members, probes).map(Output::text)
     } else {
-        Ok(Output::table(table(probes, &members.skipped)))
+        Ok(table(probes, &members.skipped))
     }
 }
 
@@ -275,18 +274,12 @@ fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Output, Failure> {
     if is_json {
         return document("list", &(), rows).map(Output::text);
     }
-    let mut table = Table::new(&["object", "type", "probes", "sites", "unread", "build id"]);
+    let mut table = Table::new(["object", "type", "probes", "sites", "unread", "build id"]);
     for row in rows {
-        table.row(vec![
-            escape(row.object).into_owned(),
-            row.ty.to_owned(),
-            row.probes.to_string(),
-            row.sites.to_string(),
-            row.unread.to_string(),
-            row.build_id.unwrap_or("-").to_owned(),
-        ]);
+        table.push(escape(row.object)).push(row.ty).push(row.probes).push(row.sites).push(row.unread);
+        table.push(row.build_id);
     }
-    Ok(Output::table(format!("{table}\n")))
+    Ok(Output::view(&View::table(table)))
 }
 
 /// A probe, as a table and as a row of JSON.
@@ -387,7 +380,7 @@ impl Listed<'_> {
 
 /// Returns the probes as `PROBES=list` prints them, with types, and with states if one is not
 /// latent.
-fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, left_out: &[LeftOut]) -> String {
+fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, left_out: &[LeftOut]) -> Output {
     let has_groups = probes.clone().any(|probe| probe.borrow().group.is_some());
     let has_usdt = probes.clone().any(|probe| probe.borrow().usdt.is_some());
     let has_states = probes.clone().any(|probe| probe.borrow().state != "latent");
@@ -395,36 +388,31 @@ fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, lef
     heading.extend(has_groups.then_some("group"));
     heading.extend(has_usdt.then_some("usdt"));
     heading.extend(has_states.then_some("state"));
-    let mut table = Table::new(&heading);
+    let mut table = Table::new(heading);
     let (mut many, mut sites) = (0, 0);
+    let owned = |text: &str| escape(text).into_owned();
     for probe in probes {
         let probe = probe.borrow();
-        table.cell(&escape(&probe.probe));
-        table.cell(&escape(&probe.kind));
-        table.shown(format_args!("{}", probe.sites));
-        table.shown(format_args!("{}:{}", escape(&probe.file), probe.line));
-        table.cell(&probe.fields());
+        table.push(owned(&probe.probe)).push(owned(&probe.kind)).push(probe.sites);
+        table.push(format!("{}:{}", escape(&probe.file), probe.line)).push(probe.fields());
         if has_groups {
-            table.cell(&escape(probe.group.as_deref().unwrap_or_default()));
+            table.push(owned(probe.group.as_deref().unwrap_or_default()));
         }
         if has_usdt {
-            table.cell(&escape(probe.usdt.as_deref().unwrap_or_default()));
+            table.push(owned(probe.usdt.as_deref().unwrap_or_default()));
         }
         if has_states {
-            table.cell(&escape(&probe.state));
+            table.push(owned(&probe.state));
         }
         (many, sites) = (many + 1, sites + probe.sites);
     }
-    let mut text = String::new();
-    table.add_lines_to(&mut text);
-    // Writing to a string never fails.
-    let _ = writeln!(text, "{}, {}", count(many, "probe"), count(sites, "site"));
+    let mut view = View::table(table);
+    view.notes.push(format!("{}, {}", count(many, "probe"), count(sites, "site")));
     if !left_out.is_empty() {
         let functions = was(left_out.len() as u64, "function");
-        let _ = writeln!(text, "{functions} left out by the block around it:");
-        for function in left_out {
-            let _ = writeln!(text, "  {} ({})", escape(&function.probe), escape(&function.reason));
-        }
+        view.notes.push(format!("{functions} left out by the block around it:"));
+        let line = |it: &LeftOut| format!("  {} ({})", escape(&it.probe), escape(&it.reason));
+        view.notes.extend(left_out.iter().map(line));
     }
-    text
+    Output::view(&view)
 }

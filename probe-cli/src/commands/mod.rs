@@ -12,7 +12,7 @@ mod traces;
 
 use crate::args::{Arguments, Command};
 use crate::output::{Failure, Output};
-use crate::table_width;
+use crate::terminal_width;
 
 /// Runs the command that the command line names.
 ///
@@ -21,7 +21,7 @@ use crate::table_width;
 pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
     let is_json = arguments.json;
     if arguments.wide {
-        table_width::keep_whole();
+        terminal_width::keep_whole();
     }
     #[cfg(not(target_arch = "x86_64"))]
     if arguments.command.is_by_ptrace() {

@@ -1,11 +1,10 @@
 //! The commands on traces: `report`, the calls, a row for each function; `diff`, the functions that
 //! became slower between two runs; `convert`, traces for other tools.
 
-use std::fmt::Write;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use probe_runtime::__tools::{Table, Time};
+use probe_report::{Table, Time, View};
 use probe_trace::export::{Error, Format, export};
 use serde::Serialize;
 
@@ -27,10 +26,9 @@ pub(super) fn report(args: &args::Report, is_json: bool) -> Result<Output, Failu
         let out = document("report", &object! { files: &args.traces, lost: losses }, &rows[..shown])?;
         return Ok(Output { notes: problems, ..Output::text(out) });
     }
-    let mut text = report_table(&rows[..shown]);
+    let mut view = View::table(report_table(&rows[..shown]));
     if shown < rows.len() {
-        // Writing to a string never fails.
-        let _ = writeln!(text, "and {}", count((rows.len() - shown) as u64, "more function"));
+        view.notes.push(format!("and {}", count((rows.len() - shown) as u64, "more function")));
     }
     let unfinished: u64 = rows.iter().map(|row| row.unfinished).sum();
     if unfinished != 0 {
@@ -39,25 +37,19 @@ pub(super) fn report(args: &args::Report, is_json: bool) -> Result<Output, Failu
             if unfinished == 1 { "1 call has".to_owned() } else { format!("{unfinished} calls have") }
         ));
     }
-    Ok(Output { notes: problems, ..Output::table(text) })
+    Ok(Output { notes: problems, ..Output::view(&view) })
 }
 
-fn report_table(rows: &[FunctionRow]) -> String {
-    let mut table = Table::new(&["function", "calls", "self", "total", "mean", "p50", "p99", "max"]);
+fn report_table(rows: &[FunctionRow]) -> Table<'_> {
+    let mut table = Table::new(["function", "calls", "self", "total", "mean", "p50", "p99", "max"]);
     for row in rows {
-        let measured = |time: u64| if row.calls == 0 { "-".to_owned() } else { Time(time).to_string() };
-        table.row(vec![
-            escape(&row.function).into_owned(),
-            row.calls.to_string(),
-            Time(row.self_ns).to_string(),
-            Time(row.total_ns).to_string(),
-            measured(rounded(row.mean_ns)),
-            measured(row.p50_ns),
-            measured(row.p99_ns),
-            measured(row.max_ns),
-        ]);
+        let measured = |time: u64| (row.calls != 0).then_some(Time(time));
+        table.push(escape(&row.function)).push(row.calls).push(Time(row.self_ns)).push(Time(row.total_ns));
+        for time in [rounded(row.mean_ns), row.p50_ns, row.p99_ns, row.max_ns] {
+            table.push(measured(time));
+        }
     }
-    format!("{table}\n")
+    table
 }
 
 /// Returns a mean in whole nanoseconds.
@@ -92,22 +84,18 @@ pub(super) fn diff(args: &args::Diff, is_json: bool) -> Result<Output, Failure> 
     let mut shown = if is_json {
         Output::text(diff_json(args, &compared, slower.len())?)
     } else {
-        let mut text = diff_table(&compared);
+        let mut view = View::table(diff_table(&compared));
         if let Some(percent) = args.fail {
             let percent = f64::from(percent.0) / 1000.0;
             let number = slower.len() as u64;
-            // Writing to a string never fails.
-            let _ = writeln!(
-                text,
-                "{} slower by more than {percent} %",
-                if number == 1 { "1 function is".to_owned() } else { format!("{number} functions are") }
-            );
+            let functions = if number == 1 { "1 function is" } else { &*format!("{number} functions are") };
+            view.notes.push(format!("{functions} slower by more than {percent} %"));
             for row in &slower {
                 let figures: Vec<_> = row.worse.iter().map(figure_change).collect();
-                let _ = writeln!(text, "  {}: {}", escape(&row.function), figures.join(", "));
+                view.notes.push(format!("  {}: {}", escape(&row.function), figures.join(", ")));
             }
         }
-        Output::table(text)
+        Output::view(&view)
     };
     if !slower.is_empty() {
         shown.exit = Exit::Finding;
@@ -152,21 +140,16 @@ fn load_report(path: &Path) -> Result<Option<Vec<FunctionRow>>, Failure> {
     Ok(Some(report.rows))
 }
 
-fn diff_table(compared: &Compared) -> String {
-    let heading = ["function", "calls before", "after", "mean before", "after", "change", "error"];
-    let mut table = Table::new(&heading);
+fn diff_table(compared: &Compared) -> Table<'_> {
+    let mut table =
+        Table::new(["function", "calls before", "after", "mean before", "after", "change", "error"]);
     for row in &compared.rows {
-        table.row(vec![
-            escape(&row.function).into_owned(),
-            row.calls[0].to_string(),
-            row.calls[1].to_string(),
-            Time(rounded(row.means[0])).to_string(),
-            Time(rounded(row.means[1])).to_string(),
-            format!("{:+.1} %", 100.0 * row.change),
-            row.error.map_or("-".to_owned(), |error| format!("{:.1} %", 100.0 * error)),
-        ]);
+        table.push(escape(&row.function)).push(row.calls[0]).push(row.calls[1]);
+        table.push(Time(rounded(row.means[0]))).push(Time(rounded(row.means[1])));
+        table.push(format!("{:+.1} %", 100.0 * row.change));
+        table.push(row.error.map(|error| format!("{:.1} %", 100.0 * error)));
     }
-    format!("{table}\n")
+    table
 }
 
 /// Returns a text about a figure that became worse.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_inject::{CriticalCode, InjectError, MemoryFile, Process, RemoteCall};
-use probe_runtime::__tools::Time;
+use probe_report::Time;
 
 use super::objects::{Object, objects};
 use crate::elf::{Dynamic, HookCalls, Hooks, Image, Runtime};

@@ -12,5 +12,5 @@ mod stop;
 
 pub use flight_recorders::{flight_recorders, only_flight_recorder, snapshot_format};
 pub use program::{Process, Program, attachment_notes, connect, unless_ended};
-pub use screen::Screen;
+pub use screen::{Screen, Shown};
 pub use stop::{POLL_INTERVAL, Schedule, Stop, WatchEnd, watch};

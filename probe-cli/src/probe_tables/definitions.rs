@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use probe_runtime::abi::Convention;
-use probe_runtime::{Kind, Type};
+use probe_core::abi::Convention;
+use probe_core::{Kind, Type};
 use rustc_hash::FxHashMap;
 
 use super::object::Unread;

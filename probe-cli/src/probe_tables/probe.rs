@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use probe_runtime::abi::Convention;
-use probe_runtime::abi::usdt::UsdtName;
-use probe_runtime::{Kind, Selectable, Type};
+use probe_core::abi::Convention;
+use probe_core::abi::usdt::UsdtName;
+use probe_core::{Kind, Type};
+use probe_lang::Selectable;
 
 /// Bytes of a site.
 pub const SITE_LEN: usize = 5;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use probe_runtime::Type;
+use probe_core::Type;
 
 use super::object::Unread;
 use super::probe::{Form, SITE_LEN, Site};

@@ -19,8 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use probe_inject::{InjectError, Memory, Process};
+use probe_lang::Selector;
 use probe_protocol::{Client, ClientError};
-use probe_runtime::Selector;
 
 use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};

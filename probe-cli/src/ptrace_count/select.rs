@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use probe_inject::{InjectError, Memory};
-use probe_runtime::Selector;
+use probe_lang::Selector;
 
 use crate::elf::{Image, Runtime};
 use crate::inject::{Object, objects};

@@ -13,7 +13,6 @@ use ratatui::widgets::{Paragraph, Row, Table};
 use super::figure::{Figure, or_dash};
 use super::functions::{Edge, Function};
 use super::view::{Column, Page, View};
-use crate::table_width;
 use crate::text::{count, escape};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -266,5 +265,5 @@ fn right(text: &str, width: usize) -> String {
 
 /// Cleans a name, and cuts its beginning to a width.
 fn ending(name: &str, width: usize) -> String {
-    table_width::ending(&escape(name), width).into_owned()
+    probe_report::ending(&escape(name), width).into_owned()
 }

@@ -1,6 +1,6 @@
 //! A number and its certainty.
 
-use probe_runtime::__tools::Time;
+use probe_report::Time;
 
 /// The certainty of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

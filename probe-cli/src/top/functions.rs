@@ -6,11 +6,67 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use probe_report::{Document, Row};
+
 use super::figure::{Certainty, Figure};
-use super::reports::{Cost, Estimated, Key, Measured, Node, Report, Times};
 
 /// The least time in seconds between the two reports of a rate.
 const MIN_RATE_SPAN: f64 = 0.9;
+
+/// A function in reports.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+struct Key {
+    path: String,
+    file: String,
+    line: u32,
+}
+
+impl Key {
+    fn of(row: &Row<'_>) -> Option<Self> {
+        let line = row.whole("line").and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+        let file = row.text("file").unwrap_or_default().to_owned();
+        Some(Self { path: row.text("function")?.to_owned(), file, line })
+    }
+}
+
+/// The cost of profiling, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+struct Cost {
+    /// In hits.
+    hits: f64,
+    /// Of the profiler's thread.
+    own: f64,
+    /// CPU time of the program.
+    used: f64,
+    elapsed: f64,
+}
+
+impl Cost {
+    fn of(row: &Row<'_>) -> Self {
+        let number = |name| row.number(name).unwrap_or_default();
+        Self {
+            hits: number("hits_ns"),
+            own: number("own_ns"),
+            used: number("used_ns"),
+            elapsed: number("elapsed_ns"),
+        }
+    }
+
+    /// Combines the numbers of two costs.
+    fn with(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            hits: combine(self.hits, other.hits),
+            own: combine(self.own, other.own),
+            used: combine(self.used, other.used),
+            elapsed: combine(self.elapsed, other.elapsed),
+        }
+    }
+}
+
+/// Returns the seconds that a report covers.
+fn duration(report: &Document<'_>) -> f64 {
+    report.head.number("duration").unwrap_or_default()
+}
 
 /// The program itself.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -149,54 +205,64 @@ impl Functions {
         }
     }
 
-    /// Takes estimates of all functions, or of some. The profiler's cost is complete in a report of
-    /// all.
-    pub fn estimate(&mut self, report: &Report<Estimated>, is_all: bool) {
-        self.lost = self.lost.max(report.lost);
+    /// Takes estimates of all functions, or of some, from a report of `profile`. The profiler's cost
+    /// is complete in a report of all.
+    pub fn estimate(&mut self, report: &Document<'_>, is_all: bool) {
+        self.note_lost(report);
+        let at = duration(report);
         for row in &report.rows {
-            let figure = |value: Option<f64>, error| value.map(|value| Figure::estimated(value, error));
-            let calls = Figure::estimated(row.calls, row.calls_error);
-            let likely = row.calls_per_second_likely.map_or(row.calls, |it| it * report.duration);
-            let now = Sample { at: report.duration, calls: row.calls, likely, own: row.self_ns };
-            let [rate, own, likely_rate] = self.estimates.push(&row.key, now);
+            let (Some(key), Some(known_calls)) = (Key::of(row), row.number("calls")) else { continue };
+            let figure = |value, error| row.number(value).map(|it| Figure::estimated(it, row.number(error)));
+            let calls = Figure::estimated(known_calls, row.number("calls_error"));
+            let likely = row.number("calls_per_second_likely").map_or(known_calls, |it| it * at);
+            let now = Sample { at, calls: known_calls, likely, own: row.number("self_ns") };
+            let [rate, own, likely_rate] = self.estimates.push(&key, now);
             // A difference of estimates is an estimate, too.
             let own = own.map(|own| Figure { value: own / 1e9, certainty: Certainty::Near });
-            let function = self.of(&row.key);
+            let function = self.of(&key);
             function.calls = Some(calls);
             function.rate = rate.map(|rate| calls.with(rate));
             function.own = own;
-            (function.likely_rate, function.share) = (likely_rate, row.cpu_share);
-            function.mean = figure(row.mean_ns, row.mean_error_ns);
-            function.total = figure(row.total_ns, row.total_error_ns);
+            (function.likely_rate, function.share) = (likely_rate, row.number("cpu_share"));
+            function.mean = figure("mean_ns", "mean_error_ns");
+            function.total = figure("total_ns", "total_error_ns");
         }
-        if let Some(cost) = report.cost.filter(|_| is_all) {
-            let before = self.cost.replace(cost).filter(|it| it.elapsed_ns < cost.elapsed_ns);
+        if let Some(cost) = report.rest.rows("cost").first().map(Cost::of).filter(|_| is_all) {
+            let before = self.cost.replace(cost).filter(|it| it.elapsed < cost.elapsed);
             let last = cost.with(before.unwrap_or_default(), |now, before| now - before);
             // A cost counts the less, the older it is.
             self.recent = Some(last.with(self.recent.unwrap_or_default(), |now, before| 0.8 * before + now));
         }
     }
 
-    /// Takes measurements. If all functions are measured, their own times are known.
-    pub fn measure(&mut self, report: &Report<Measured>, is_all: bool) {
-        self.lost = self.lost.max(report.lost);
-        for Measured { key, times } in &report.rows {
-            let (calls, own) = (times.calls, Some(times.self_ns));
-            let now = Sample { at: report.duration, calls, likely: calls, own };
-            let [rate, own, _] = self.measurements.push(key, now);
-            let Times { calls, total_ns, mean_ns, p50_ns, p99_ns, max_ns, .. } = *times;
-            let of_calls = |value: f64| (calls > 0.0).then_some(Figure::exact(value));
-            let function = self.of(key);
+    /// Takes measurements from a report of `latency`. If all functions are measured, their own
+    /// times are known.
+    pub fn measure(&mut self, report: &Document<'_>, is_all: bool) {
+        self.note_lost(report);
+        let at = duration(report);
+        for row in &report.rows {
+            let number = |name| row.number(name).unwrap_or_default();
+            let Some(key) = Key::of(row) else { continue };
+            let calls = number("calls");
+            let now = Sample { at, calls, likely: calls, own: Some(number("self_ns")) };
+            let [rate, own, _] = self.measurements.push(&key, now);
+            let of_calls = |name| (calls > 0.0).then(|| Figure::exact(number(name)));
+            let function = self.of(&key);
             function.is_measured = true;
-            (function.calls, function.total) = (Some(Figure::exact(calls)), Some(Figure::exact(total_ns)));
+            function.calls = Some(Figure::exact(calls));
+            function.total = Some(Figure::exact(number("total_ns")));
             (function.rate, function.likely_rate) = (rate.map(Figure::exact), rate);
-            [function.mean, function.max] = [mean_ns, max_ns].map(of_calls);
+            [function.mean, function.max] = ["mean_ns", "max_ns"].map(of_calls);
             // The buckets of the histogram are at most 1.7 % off.
-            [function.p50, function.p99] = [p50_ns, p99_ns].map(of_calls);
+            [function.p50, function.p99] = ["p50_ns", "p99_ns"].map(of_calls);
             if is_all {
                 function.own = own.map(|own| Figure::exact(own / 1e9));
             }
         }
+    }
+
+    fn note_lost(&mut self, report: &Document<'_>) {
+        self.lost = self.lost.max(report.rest.whole("lost").unwrap_or(0));
     }
 
     fn of(&mut self, key: &Key) -> &mut Function {
@@ -216,24 +282,12 @@ impl Functions {
     /// Returns the share of the program's CPU time that profiling took lately; `None` without a
     /// profiler.
     pub fn cost(&self) -> Option<f64> {
-        self.recent.filter(|it| it.used_ns > 0.0).map(|it| (it.hits_ns + it.own_ns) / it.used_ns)
+        self.recent.filter(|it| it.used > 0.0).map(|it| (it.hits + it.own) / it.used)
     }
 
     /// Returns the number of processors that the program kept busy lately.
     pub fn busy(&self) -> Option<f64> {
-        self.recent.filter(|it| it.elapsed_ns > 0.0).map(|it| it.used_ns / it.elapsed_ns)
-    }
-}
-
-impl Cost {
-    /// Combines the numbers of two costs.
-    fn with(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
-        Self {
-            hits_ns: combine(self.hits_ns, other.hits_ns),
-            own_ns: combine(self.own_ns, other.own_ns),
-            used_ns: combine(self.used_ns, other.used_ns),
-            elapsed_ns: combine(self.elapsed_ns, other.elapsed_ns),
-        }
+        self.recent.filter(|it| it.elapsed > 0.0).map(|it| it.used / it.elapsed)
     }
 }
 
@@ -262,21 +316,23 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Reads the neighbours from a tree of calls.
-    pub fn new(path: &str, report: &Report<Node>) -> Self {
-        let name = |at: Option<usize>| report.rows.get(at?).and_then(|it| it.function.clone());
+    /// Reads the neighbours from a report of `call-tree`.
+    pub fn new(path: &str, report: &Document<'_>) -> Self {
+        let parent = |node: &Row<'_>| node.whole("parent").and_then(|at| usize::try_from(at).ok());
+        let name = |at: usize| report.rows.get(at).and_then(|it| it.text("function")).map(str::to_owned);
         let (mut above, mut below) = (BTreeMap::new(), BTreeMap::new());
-        let add = |to: &mut BTreeMap<Option<String>, (f64, f64)>, key, node: &Node| {
+        let add = |to: &mut BTreeMap<Option<String>, (f64, f64)>, key, node: &Row<'_>| {
+            let number = |name| node.number(name).unwrap_or_default();
             let sums = to.entry(key).or_default();
-            *sums = (sums.0 + node.calls, sums.1 + node.total_ns);
+            *sums = (sums.0 + number("calls"), sums.1 + number("total_ns"));
         };
-        for node in report.rows.iter().filter(|it| it.thread.is_none()) {
-            let caller = name(node.parent);
-            if node.function.as_deref() == Some(path) {
+        for node in report.rows.iter().filter(|it| it.text("thread").is_none()) {
+            let (caller, function) = (parent(node).and_then(name), node.text("function"));
+            if function == Some(path) {
                 add(&mut above, caller.clone(), node);
             }
             if caller.as_deref() == Some(path) {
-                add(&mut below, node.function.clone(), node);
+                add(&mut below, function.map(str::to_owned), node);
             }
         }
         let edges = |of: BTreeMap<_, _>| -> Vec<Edge> {
@@ -285,6 +341,6 @@ impl Callers {
         let [mut around, mut called] = [above, below].map(edges);
         around.sort_by(|a, b| b.calls.total_cmp(&a.calls));
         called.sort_by(|a, b| b.total.total_cmp(&a.total));
-        Self { path: path.to_owned(), seconds: report.duration, around, called }
+        Self { path: path.to_owned(), seconds: duration(report), around, called }
     }
 }

@@ -14,7 +14,6 @@ mod draw;
 mod figure;
 mod functions;
 mod poller;
-mod reports;
 mod terminal;
 mod threads;
 mod view;

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use probe_lang::Selector;
 use probe_protocol::{Attach, Client, ClientError, FailureKind};
-use probe_runtime::Selector;
-use serde::de::DeserializeOwned;
+use probe_report::Document;
 
 use super::functions::{Callers, Function, Functions, Program};
-use super::reports::{Estimated, Measured, Node, Report};
 use super::threads::{Thread, Threads};
 use crate::live;
 
@@ -334,10 +333,10 @@ impl Worker {
         let is_all = now >= self.all.next;
         let only = if is_all { &[][..] } else { &self.visible };
         if is_all || (now >= self.rows.next && !self.visible.is_empty()) {
-            if let Some(report) = question.report::<Report<Estimated>>(estimates, only)? {
+            if let Some(report) = question.report(estimates, only)? {
                 self.functions.estimate(&report, is_all);
             }
-            if let Some(report) = question.report::<Report<Measured>>(measurements, only)? {
+            if let Some(report) = question.report(measurements, only)? {
                 self.functions.measure(&report, self.measures_all);
             }
             let pace = if is_all { &mut self.all } else { &mut self.rows };
@@ -348,7 +347,7 @@ impl Worker {
             }
         }
         if let Some(path) = self.callers_of.as_ref().filter(|_| now >= self.edges.next) {
-            if let Some(report) = question.report::<Report<Node>>(tree, &[])? {
+            if let Some(report) = question.report(tree, &[])? {
                 *callers = Some(Callers::new(path, &report));
             }
             self.edges.answered(now, question.took());
@@ -479,14 +478,14 @@ struct Question<'a> {
 
 impl Question<'_> {
     /// Reads the report of an attachment, if there is one: of the functions with `only` these
-    /// probes, or of all. Returns `None`, and notes a problem, if the report is not as expected.
-    fn report<R: DeserializeOwned>(
+    /// probes, or of all.
+    fn report(
         &mut self,
         attachment: &mut Option<u32>,
         only: &[u32],
-    ) -> Result<Option<R>, ClientError> {
+    ) -> Result<Option<Document<'static>>, ClientError> {
         let Some(id) = *attachment else { return Ok(None) };
-        let report = match self.client.report_only(id, 0, "json", only.to_vec()) {
+        let report = match self.client.document(id, 0, only) {
             Err(error) if is_gone(&error) => {
                 *self.problem = Some(error.to_string());
                 *attachment = None;
@@ -495,13 +494,7 @@ impl Question<'_> {
             report => report?,
         };
         self.took += Duration::from_nanos(report.cpu_ns);
-        match serde_json::from_str(&report.text) {
-            Ok(report) => Ok(Some(report)),
-            Err(error) => {
-                *self.problem = Some(format!("the program's report can't be read: {error}"));
-                Ok(None)
-            }
-        }
+        Ok(Some(report.document))
     }
 
     /// Returns the program's CPU time for the answers since the last call.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use probe_report::{Document, Row};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
@@ -10,7 +11,6 @@ use ratatui::buffer::Cell;
 use super::draw;
 use super::functions::{Callers, Function, Functions, Program};
 use super::poller::{LatestSnapshot, Query, Snapshot};
-use super::reports::Report;
 use super::threads::Thread;
 use super::view::{Column, Key, Page, View};
 
@@ -27,28 +27,45 @@ fn screen(view: &mut View, width: u16, height: u16) -> String {
     text
 }
 
-fn estimates(seconds: f64, calls: f64) -> Report<super::reports::Estimated> {
-    let text = format!(
-        r#"{{"schema":1,"duration":{seconds},"consumer":"profile","rows":[
-{{"function":"shop::serve","file":"src/a.rs","line":3,"calls":{calls},"calls_error":12.5,"mean_ns":2500,
-"mean_error_ns":9,"self_ns":{own},"self_error_ns":9,"total_ns":7000000,"total_error_ns":9}},
-{{"function":"shop::idle","file":"src/a.rs","line":9,"calls":0,"calls_error":0,"mean_ns":null,
-"mean_error_ns":null,"self_ns":null,"self_error_ns":null,"total_ns":null,"total_error_ns":null}}
-],"cost":{{"hits_ns":1000,"own_ns":{cost},"used_ns":{used},"elapsed_ns":{used}}},"lost":0}}"#,
-        own = 1e8 * seconds,
-        cost = 2e6 * seconds,
-        used = 1e9 * seconds,
-    );
-    serde_json::from_str(&text).unwrap()
+/// Returns a row with these numbers; there is no measurement where there is `None`.
+fn row(function: &str, file: &str, line: u32, numbers: &[(&'static str, Option<f64>)]) -> Row<'static> {
+    let row = Row::new().with("function", function.to_owned()).with("file", file.to_owned());
+    numbers.iter().fold(row.with("line", line), |row, (name, number)| row.with(*name, *number))
 }
 
-fn measurements(seconds: f64, calls: f64) -> Report<super::reports::Measured> {
-    let text = format!(
-        r#"{{"duration":{seconds},"rows":[
-{{"function":"shop::store::price","file":"src/store.rs","line":8,"calls":{calls},"total_ns":9000,
-"self_ns":4000,"mean_ns":1234,"p50_ns":1200,"p99_ns":5000000,"max_ns":6000000}}],"lost":3}}"#
-    );
-    serde_json::from_str(&text).unwrap()
+fn report(seconds: f64, rows: Vec<Row<'static>>, rest: Row<'static>) -> Document<'static> {
+    Document { head: Row::new().with("duration", seconds), rows, rest }
+}
+
+fn estimates(seconds: f64, calls: f64) -> Document<'static> {
+    let serve = [
+        ("calls", Some(calls)),
+        ("calls_error", Some(12.5)),
+        ("mean_ns", Some(2500.0)),
+        ("mean_error_ns", Some(9.0)),
+        ("self_ns", Some(1e8 * seconds)),
+        ("total_ns", Some(7e6)),
+        ("total_error_ns", Some(9.0)),
+    ];
+    let idle = [("calls", Some(0.0)), ("calls_error", Some(0.0)), ("mean_ns", None), ("self_ns", None)];
+    let rows = vec![row("shop::serve", "src/a.rs", 3, &serve), row("shop::idle", "src/a.rs", 9, &idle)];
+    let cost = Row::new().with("hits_ns", 1000_u64).with("own_ns", 2e6 * seconds);
+    let cost = cost.with("used_ns", 1e9 * seconds).with("elapsed_ns", 1e9 * seconds);
+    report(seconds, rows, Row::new().with("cost", cost).with("lost", 0_u64))
+}
+
+fn measurements(seconds: f64, calls: f64) -> Document<'static> {
+    let times = [
+        ("calls", Some(calls)),
+        ("total_ns", Some(9e3)),
+        ("self_ns", Some(4e3)),
+        ("mean_ns", Some(1234.0)),
+        ("p50_ns", Some(1200.0)),
+        ("p99_ns", Some(5e6)),
+        ("max_ns", Some(6e6)),
+    ];
+    let rows = vec![row("shop::store::price", "src/store.rs", 8, &times)];
+    report(seconds, rows, Row::new().with("lost", 3_u64))
 }
 
 /// Returns functions after two reports, a second apart.
@@ -107,21 +124,23 @@ cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
 
 #[test]
 fn rows_are_sorted_by_what_is_likely_and_not_by_lower_bounds() {
-    let report = |seconds: f64| {
-        let row = |name: &str, calls: f64, error: &str, likely: f64, share: f64| {
-            format!(
-                r#"{{"function":"{name}","file":"a.rs","line":3,"calls":{calls},"calls_error":{error},
-"calls_per_second_likely":{likely},"cpu_share":{share},"mean_ns":null,"mean_error_ns":null,"self_ns":null,
-"total_ns":null,"total_error_ns":null}}"#
-            )
-        };
-        let rows = [
-            row("callee", 2.7e6 * seconds, "9", 2.7e6, 0.1),
-            row("idle", 0.0, "0", 0.0, 0.0),
-            row("serve", 1.6e4 * seconds, "null", 2.9e6, 0.7),
+    let of = |name: &str, calls: f64, error: Option<f64>, likely: f64, share: f64| {
+        let numbers = [
+            ("calls", Some(calls)),
+            ("calls_error", error),
+            ("calls_per_second_likely", Some(likely)),
+            ("cpu_share", Some(share)),
+            ("self_ns", None),
         ];
-        let text = format!(r#"{{"duration":{seconds},"rows":[{}],"lost":0}}"#, rows.join(","));
-        serde_json::from_str(&text).unwrap()
+        row(name, "a.rs", 3, &numbers)
+    };
+    let report = |seconds: f64| {
+        let rows = vec![
+            of("callee", 2.7e6 * seconds, Some(9.0), 2.7e6, 0.1),
+            of("idle", 0.0, Some(0.0), 0.0, 0.0),
+            of("serve", 1.6e4 * seconds, None, 2.9e6, 0.7),
+        ];
+        report(seconds, rows, Row::new().with("lost", 0_u64))
     };
     let mut functions = Functions::default();
     [1.0, 2.0].into_iter().for_each(|seconds| functions.estimate(&report(seconds), true));
@@ -279,15 +298,18 @@ fn keys_of_a_filter_are_no_commands() {
 
 #[test]
 fn callers_are_summed_over_the_tree() {
-    let tree: Report<_> = serde_json::from_str(
-        r#"{"duration":2.5,"rows":[
-{"thread":"main","calls":0,"total_ns":0},
-{"function":"shop::serve","parent":0,"calls":10,"total_ns":9000},
-{"function":"shop::price","parent":1,"calls":30,"total_ns":6000},
-{"function":"shop::price","parent":2,"calls":2,"total_ns":10},
-{"function":"shop::price","calls":4,"total_ns":400}],"lost":0}"#,
-    )
-    .unwrap();
+    let place = |what: &'static str, name: &'static str, parent: Option<u64>, calls: u64, total: u64| {
+        let row = Row::new().with(what, name).with("parent", parent);
+        row.with("calls", calls).with("total_ns", total)
+    };
+    let places = vec![
+        place("thread", "main", None, 0, 0),
+        place("function", "shop::serve", Some(0), 10, 9000),
+        place("function", "shop::price", Some(1), 30, 6000),
+        place("function", "shop::price", Some(2), 2, 10),
+        place("function", "shop::price", None, 4, 400),
+    ];
+    let tree = report(2.5, places, Row::new());
     let mut view = view();
     view.page = Page::Callers;
     view.snapshot.callers = Some(Callers::new("shop::price", &tree));

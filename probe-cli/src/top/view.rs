@@ -1,6 +1,7 @@
 //! The state of the screen, and the effects of keys, without a terminal or a program.
 
-use probe_runtime::{Kind, Selectable, Selector};
+use probe_core::Kind;
+use probe_lang::{Selectable, Selector};
 
 use super::figure::{Certainty, Figure};
 use super::functions::Function;

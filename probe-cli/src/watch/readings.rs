@@ -3,114 +3,97 @@
 use std::time::Duration;
 
 use probe_lang::rules::{Bucket, Reading, Row, RowKind};
-use serde::{Deserialize, Deserializer};
+use probe_report::{Document, Row as ReportRow};
 
-#[derive(Deserialize)]
-struct Report {
-    duration: f64,
-    rows: Vec<ReportRow>,
-}
-
-/// A row of `count`, of `latency(buckets)`, or of an aggregation.
-#[derive(Deserialize)]
-struct ReportRow {
-    #[serde(alias = "probe", alias = "function")]
-    path: String,
-    #[serde(default)]
-    file: String,
-    #[serde(default)]
-    line: u32,
-    #[serde(default)]
-    kind: String,
-    #[serde(alias = "hits", alias = "calls")]
-    count: u64,
-    #[serde(alias = "total_ns", default, deserialize_with = "number")]
-    sum: f64,
-    min: Option<f64>,
-    #[serde(alias = "max_ns")]
-    max: Option<f64>,
-    #[serde(default)]
-    buckets: Vec<ReportBucket>,
-}
-
-#[derive(Deserialize)]
-struct ReportBucket {
-    bucket: u64,
-    time_ns: u64,
-    calls: u64,
-}
-
-/// Reads a number. JSON has no NaN; the report writes it as `null`.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Option::deserialize(deserializer).map(|it: Option<f64>| it.unwrap_or(f64::NAN))
-}
-
-/// Reads a report in JSON.
+/// Reads a report of `count`, of `latency(buckets)`, or of an aggregation.
 ///
 /// # Errors
 /// The reason why it is not as expected.
-pub fn reading(json: &str) -> Result<Reading, String> {
-    let unreadable = |error| format!("the program's report can't be read: {error}");
-    let report: Report = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
-    let time = Duration::try_from_secs_f64(report.duration).map_err(|error| unreadable(error.to_string()))?;
-    let rows = report.rows.into_iter().map(|row| Row {
-        name: format!("{} ({}:{})", row.path, row.file, row.line),
-        kind: match row.kind.as_str() {
-            "" | "entry" | "point" => RowKind::Begin,
-            "exit" => RowKind::Exit,
-            _ => RowKind::Other,
-        },
-        count: row.count,
-        sum: row.sum,
-        min: row.min,
-        max: row.max,
-        buckets: row.buckets.into_iter().map(Bucket::from).collect(),
+pub fn reading(report: &Document<'_>) -> Result<Reading, String> {
+    let missing = |what: &str| format!("the program's report can't be read: it has no {what}");
+    let seconds = report.head.number("duration").ok_or_else(|| missing("duration"))?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| missing("duration"))?;
+    let rows = report.rows.iter().map(|row| {
+        let any = |names: &[&str]| names.iter().find_map(|name| row.number(name));
+        let path = row.text("probe").or(row.text("function")).ok_or_else(|| missing("path"))?;
+        let (file, line) = (row.text("file").unwrap_or_default(), row.whole("line").unwrap_or(0));
+        let count = ["hits", "calls", "count"].iter().find_map(|name| row.whole(name));
+        Ok(Row {
+            name: format!("{path} ({file}:{line})"),
+            kind: match row.text("kind").unwrap_or_default() {
+                "" | "entry" | "point" => RowKind::Begin,
+                "exit" => RowKind::Exit,
+                _ => RowKind::Other,
+            },
+            count: count.ok_or_else(|| missing("count"))?,
+            sum: any(&["sum", "sum_ns"]).unwrap_or(0.0),
+            min: row.number("min"),
+            max: any(&["max", "max_ns"]),
+            buckets: row.rows("buckets").iter().filter_map(bucket).collect(),
+        })
     });
-    Ok(Reading { time, rows: rows.collect() })
+    Ok(Reading { time, rows: rows.collect::<Result<_, String>>()? })
 }
 
-impl From<ReportBucket> for Bucket {
-    fn from(it: ReportBucket) -> Self {
-        Self { number: it.bucket, time: it.time_ns, calls: it.calls }
-    }
+/// Reads a bucket of `latency(buckets)`.
+fn bucket(row: &ReportRow<'_>) -> Option<Bucket> {
+    Some(Bucket { number: row.whole("bucket")?, time: row.whole("time_ns")?, calls: row.whole("calls")? })
 }
 
 #[cfg(test)]
 mod tests {
+    use probe_report::Cell;
+
     use super::*;
+
+    fn report(row: ReportRow<'static>) -> Document<'static> {
+        let head = ReportRow::new().with("duration", Cell::Seconds(Duration::from_millis(1500)));
+        Document { head, rows: vec![row], ..Document::default() }
+    }
+
+    fn read(row: ReportRow<'static>) -> Row {
+        reading(&report(row)).unwrap().rows.remove(0)
+    }
 
     #[test]
     fn reports_of_three_consumers() {
-        let count = "{\"duration\":1.5,\"rows\":[\n\
-            {\"probe\":\"f\",\"kind\":\"entry\",\"file\":\"a.rs\",\"line\":3,\"sites\":1,\"hits\":7},\n\
-            {\"probe\":\"f\",\"kind\":\"exit\",\"file\":\"a.rs\",\"line\":3,\"sites\":1,\"hits\":6}\n]}";
-        let read = reading(count).unwrap();
-        assert_eq!(read.time, Duration::from_millis(1500));
-        let rows: Vec<_> = read.rows.iter().map(|it| (it.name.as_str(), it.kind, it.count)).collect();
-        assert_eq!(rows, [("f (a.rs:3)", RowKind::Begin, 7), ("f (a.rs:3)", RowKind::Exit, 6)]);
-        let latency = "{\"duration\":2,\"rows\":[{\"function\":\"f\",\"file\":\"\",\"line\":0,\"calls\":3,\"total_ns\":90,\
-            \"max_ns\":50,\"buckets\":[{\"bucket\":20,\"time_ns\":20,\"calls\":2}]}],\"left_out\":[],\"lost\":0}";
-        let Row { count, sum, max, buckets, .. } = reading(latency).unwrap().rows.remove(0);
+        let hits = |kind| ReportRow::new().with("probe", "f").with("kind", kind);
+        let hits = |kind| hits(kind).with("file", "a.rs").with("line", 3_u32).with("hits", 7_u64);
+        assert_eq!(reading(&report(hits("entry"))).unwrap().time, Duration::from_millis(1500));
+        let expected = Row { name: "f (a.rs:3)".to_owned(), count: 7, ..Row::default() };
+        assert_eq!(read(hits("entry")), expected);
+        assert_eq!(read(hits("exit")).kind, RowKind::Exit);
+        let bucket = ReportRow::new().with("bucket", 20_u64).with("time_ns", 20_u64).with("calls", 2_u64);
+        let row = ReportRow::new().with("function", "f").with("file", "").with("line", 0_u32);
+        let row = row.with("calls", 3_u64).with("total_ns", 80_u64).with("max_ns", 50_u64);
+        let row = row.with("sum_ns", 90_u64).with("buckets", Cell::from_iter([bucket]));
+        let Row { count, sum, max, buckets, .. } = read(row);
         assert_eq!((count, sum, max), (3, 90.0, Some(50.0)));
         assert_eq!(buckets, [Bucket { number: 20, time: 20, calls: 2 }]);
-        let sum = "{\"duration\":2,\"rows\":[{\"probe\":\"p\",\"keys\":[],\"count\":1,\"sum\":340282366920938463463}]}";
-        assert!((reading(sum).unwrap().rows[0].sum / 340_282_366_920_938_463_463.0 - 1.0).abs() < 1e-15);
+        let large = Cell::Integer(340_282_366_920_938_463_463);
+        let sum = read(ReportRow::new().with("probe", "p").with("count", 1_u64).with("sum", large)).sum;
+        assert!((sum / 340_282_366_920_938_463_463.0 - 1.0).abs() < 1e-15);
     }
 
     #[test]
-    fn null_is_no_number() {
-        let of =
-            |row: &str| reading(&format!("{{\"duration\":2,\"rows\":[{{\"probe\":\"p\",{row}}}]}}")).unwrap();
-        assert!(of("\"count\":1,\"sum\":null").rows[0].sum.is_nan());
-        assert_eq!(of("\"count\":1,\"min\":null").rows[0].min, None);
+    fn a_number_that_is_none_stays_that() {
+        let row = |name| ReportRow::new().with("probe", "p").with("count", 1_u64).with(name, f64::NAN);
+        assert!(read(row("sum")).sum.is_nan());
+        let row = ReportRow::new().with("probe", "p").with("count", 1_u64).with("min", None::<f64>);
+        assert_eq!(read(row).min, None);
     }
 
     #[test]
-    fn other_texts_are_errors() {
-        for text in
-            ["", "{}", "{\"duration\":-1,\"rows\":[]}", "{\"duration\":1,\"rows\":[{\"probe\":\"p\"}]}"]
-        {
-            assert!(reading(text).unwrap_err().starts_with("the program's report can't be read: "), "{text}");
+    fn other_reports_are_errors() {
+        let row = || ReportRow::new().with("probe", "p").with("count", 1_u64);
+        let without_time = Document { rows: vec![row()], ..Document::default() };
+        for (report, problem) in [
+            (without_time, "duration"),
+            (report(ReportRow::new().with("probe", "p")), "count"),
+            (report(ReportRow::new().with("count", 1_u64)), "path"),
+        ] {
+            let expected = format!("the program's report can't be read: it has no {problem}");
+            assert_eq!(reading(&report).unwrap_err(), expected);
         }
     }
 }

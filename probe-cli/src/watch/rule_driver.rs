@@ -161,7 +161,7 @@ impl RuleDriver {
 
     /// Reads an attachment of a source.
     fn read(&mut self, source: usize, id: u32) -> Result<Option<Reading>, Failure> {
-        let report = self.connection.ask(ANSWER_TIMEOUT, |client| client.report(id, 0, "json"));
+        let report = self.connection.ask(ANSWER_TIMEOUT, |client| client.document(id, 0, &[]));
         let is_gone =
             matches!(&report, Err(RequestError::Refused(failure)) if failure.kind == FailureKind::Unknown);
         if is_gone && self.sources[source].id == Some(id) {
@@ -171,7 +171,7 @@ impl RuleDriver {
         }
         let spec = self.sources[source].spec.clone();
         let report = self.log_failure(None, &spec, report)?;
-        match report.map(|report| reading(&report.text)) {
+        match report.map(|report| reading(&report.document)) {
             Some(Ok(reading)) => {
                 self.sources[source].report_pauses.succeed();
                 return Ok(Some(reading));

@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use probe_protocol::{
     Attached, AttachedConsumer, AttachmentInfo, Body, Channel, ConsumerInfo, Done, Failure, FailureKind,
-    Hello, Listener, Probe, ProbeField, Reply, Request, Status, decode_call, encode_reply, encode_welcome,
+    Hello, Listener, Probe, ProbeField, Reply, ReportForm, Request, Status, decode_call, encode_reply,
+    encode_values, encode_welcome,
 };
+use probe_report::{Body as Seen, Definition, Document, Histogram, Place, Row, Table, TableCell, View};
 use probe_tests::turn::turn;
 use probe_trace::layout::{block, event, field, sub_buffer};
 
@@ -61,11 +63,45 @@ fn record(file: OwnedFd) {
 }
 
 /// Returns a report of a function that is hit more often each time, whose text is evil, too.
-fn counted(times: u64) -> String {
-    let row = serde_json::json!({
-        "probe": EVIL, "file": EVIL, "line": 1, "kind": "entry", "sites": 1, "hits": 1000 * times,
-    });
-    serde_json::json!({ "duration": times as f64, "rows": [row], "note": EVIL }).to_string()
+fn counted(times: u64) -> Document<'static> {
+    let row = Row::new().with("probe", EVIL).with("file", EVIL).with("line", 1_u64).with("kind", "entry");
+    Document {
+        head: Row::new().with("duration", times as f64).with(EVIL, EVIL),
+        rows: vec![row.with("sites", 1_u64).with("hits", 1000 * times).with(EVIL, EVIL)],
+        rest: Row::new().with("note", EVIL),
+    }
+}
+
+/// Returns what people see of a report: in turn each form that there is.
+fn seen(times: u64) -> View<'static> {
+    let name = Definition { path: EVIL, file: EVIL, line: 1 };
+    let body = match times % 4 {
+        0 => Seen::Text(EVIL.into()),
+        1 => {
+            let mut table = Table::new(["probe", EVIL]);
+            table.row([name.into(), TableCell::from(EVIL)]);
+            Seen::Table(table)
+        }
+        2 => Seen::CallTree(vec![
+            Place {
+                name: EVIL.into(),
+                file: EVIL.into(),
+                depth: usize::MAX,
+                total: u64::MAX,
+                ..Place::default()
+            };
+            3
+        ]),
+        _ => Seen::Histograms(vec![Histogram {
+            path: EVIL.into(),
+            file: EVIL.into(),
+            line: 1,
+            keys: vec![(EVIL.into(), EVIL.into())],
+            hits: u64::MAX,
+            buckets: vec![(EVIL.into(), EVIL.into(), u64::MAX); 2],
+        }]),
+    };
+    View::new(body, vec![EVIL.to_owned()])
 }
 
 /// An agent that serves one connection.
@@ -181,10 +217,14 @@ fn answer(channel: &Channel, fails: bool) {
                 };
                 send(Body::Attached(Attached { id: 1, consumers: vec![consumer] }));
             }
-            Request::Report { format, .. } => {
+            Request::Report { form, .. } => {
                 reports += 1;
-                // One that can be read lets rules fire.
-                send(Body::Text(if format == "json" { counted(reports) } else { evil() }));
+                send(match form {
+                    // One that can be read lets rules fire.
+                    ReportForm::Document { .. } => Body::Values(encode_values(&counted(reports))),
+                    ReportForm::View => Body::Values(encode_values(&seen(reports))),
+                    _ => Body::Text(evil()),
+                });
                 send(done());
             }
             _ => send(done()),

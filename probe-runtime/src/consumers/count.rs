@@ -1,11 +1,12 @@
 //! Counts hits.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::engine::control::{Attachment, Consumer, DeliveryMode};
 use crate::engine::dispatch::Event;
 use crate::engine::registry::Counts;
-use crate::report::{footnotes, notes_of_counts};
+use crate::report::{CountsReport, notes_of_counts, view};
 use probe_lang::{ParseError, Setting};
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
@@ -90,11 +91,15 @@ impl Attachment<Count> {
     pub fn reset(&self) -> Counts {
         self.reset_counts()
     }
+
+    pub(crate) fn counts_report(&self) -> CountsReport<'static> {
+        CountsReport { counts: Cow::Owned(self.counts()), shows_all: self.shows_all }
+    }
 }
 
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counts().write(self.shows_all || f.alternate(), f)?;
-        footnotes(&notes_of_counts(self.untyped()), f)
+        let report = CountsReport { shows_all: self.shows_all || f.alternate(), ..self.counts_report() };
+        fmt::Display::fmt(&view(&report, notes_of_counts(self.untyped())), f)
     }
 }

@@ -66,9 +66,9 @@ macro_rules! impl_display {
     ($consumer:ident: $report:ident) => {
         impl std::fmt::Display for crate::engine::control::Attachment<$consumer> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                // The report gets the formatter's width.
-                std::fmt::Display::fmt(&self.$report(), f)?;
-                crate::report::footnotes(&crate::report::notes(self.untyped()), f)
+                let (report, notes) = (self.$report(), crate::report::notes(self.untyped()));
+                // It gets the formatter's width.
+                std::fmt::Display::fmt(&crate::report::view(&report, notes), f)
             }
         }
     };

@@ -1,8 +1,11 @@
 //! The counts of an attachment as a table, as JSON and as CSV.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels, was};
+use probe_report::{Body, Csv, Definition, Row, Table, was};
+
+use super::{ReportSource, Rows, foreign, head, json, view};
 use crate::engine::registry::{Counts, ProbeCount};
 
 impl Counts {
@@ -21,7 +24,7 @@ impl Counts {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn to_json(&self) -> String {
-        json(self)
+        json(&self.report(false), &[])
     }
 
     /// Returns the probes as comma-separated values (RFC 4180): a line each, under a heading.
@@ -32,26 +35,6 @@ impl Counts {
             csv.number(probe.line().into()).number(probe.sites() as u64).number(*hits).end();
         }
         csv.finish()
-    }
-
-    /// Writes the table without footnotes: a row for each probe if `all`, else for each probe that
-    /// was hit, if only before it joined.
-    pub(crate) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A probe that was hit before it joined does not count as never hit.
-        let mut rows: Vec<_> =
-            self.iter().filter(|it| all || it.hits != 0 || it.probe.was_reached()).collect();
-        // Equal rows keep their order, by path, kind and place.
-        crate::engine::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
-        let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
-        let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());
-        for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {
-            table.row(vec![label, probe.kind().to_string(), probe.sites().to_string(), hits.to_string()]);
-        }
-        fmt::Display::fmt(&table, f)?;
-        match self.len() - rows.len() {
-            0 => Ok(()),
-            probes => write!(f, "\n{} never hit", was(probes as u64, "probe")),
-        }
     }
 }
 
@@ -64,20 +47,64 @@ impl ProbeCount {
     }
 }
 
-impl Written for Counts {
+/// Counts as a report.
+pub(crate) struct CountsReport<'a> {
+    pub(crate) counts: Cow<'a, Counts>,
+    /// Whether the table has rows for probes that were never hit.
+    pub(crate) shows_all: bool,
+}
+
+impl CountsReport<'_> {
+    /// Returns whether a probe has a row. One that was hit before it joined is not called never
+    /// hit.
+    fn is_shown(&self, count: &ProbeCount) -> bool {
+        self.shows_all || count.hits != 0 || count.probe.was_reached()
+    }
+}
+
+impl ReportSource for CountsReport<'_> {
     fn head(&self) -> Row<'static> {
-        document("count", self.period())
+        head("count", self.counts.period())
     }
 
     fn rows(&self) -> Rows<'_> {
-        Box::new(self.iter().map(ProbeCount::row))
+        Box::new(self.counts.iter().map(ProbeCount::row))
+    }
+
+    fn body(&self) -> Body<'_> {
+        let mut rows: Vec<_> = self.counts.iter().filter(|it| self.is_shown(it)).collect();
+        // Equal rows keep their order, by path, kind and place.
+        crate::engine::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
+        let mut table = Table::new(["probe", "kind", "sites", "hits"]);
+        for ProbeCount { probe, hits } in rows {
+            let defined = Definition { path: probe.path(), file: probe.file(), line: probe.line() };
+            table.push(defined).push(probe.kind().name()).push(probe.sites()).push(*hits);
+        }
+        Body::Table(table)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        match self.counts.iter().filter(|it| !self.is_shown(it)).count() {
+            0 => Vec::new(),
+            probes => vec![format!("{} never hit", was(probes as u64, "probe"))],
+        }
+    }
+
+    fn csv(&self) -> String {
+        self.counts.to_csv()
+    }
+}
+
+impl Counts {
+    fn report(&self, shows_all: bool) -> CountsReport<'_> {
+        CountsReport { counts: Cow::Borrowed(self), shows_all }
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f.alternate(), f)?;
+        let report = self.report(f.alternate());
         let strays: Vec<_> = self.iter().flat_map(|count| count.probe.foreign()).cloned().collect();
-        footnotes(foreign(&strays).as_slice(), f)
+        fmt::Display::fmt(&view(&report, foreign(&strays).into_iter().collect()), f)
     }
 }

@@ -3,8 +3,15 @@
 
 use std::borrow::Cow;
 
-use super::{Cell, Csv, Row};
+use probe_report::{Cell, Csv, Definition, Row};
+
 use crate::engine::calls::Function;
+
+impl<'a> From<&'a Function> for Definition<'a> {
+    fn from(function: &'a Function) -> Self {
+        Self { path: function.path(), file: function.file(), line: function.line() }
+    }
+}
 
 /// `functions!(Report, Row, "measured", "calls that were lost")`: makes a list of functions of the
 /// report, with the functions and the calls that it lacks.

@@ -1,9 +1,11 @@
 //! Notes that a reader of a report needs besides its numbers.
 
+#[cfg(any(feature = "trace", feature = "tracing"))]
 use std::fmt;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use super::{Cell, Row};
+use probe_report::{Cell, Row, was};
+
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::engine::calls::LeftOut;
 use crate::engine::control::{HitFilter, Untyped};
@@ -66,14 +68,15 @@ fn lost(hits: u64) -> Option<String> {
     }
 }
 
-/// Writes notes below a table.
+/// Writes notes below a text.
+#[cfg(any(feature = "trace", feature = "tracing"))]
 pub(crate) fn footnotes(notes: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     notes.iter().try_for_each(|note| write!(f, "\n{note}"))
 }
 
 /// Lines about calls that are missing from a measurement.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
+pub(crate) fn missing(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     let mut lines = Vec::new();
     if lost != 0 {
         lines.push(format!("{} not measured: too many under way, or no memory", was(lost, "call")));
@@ -98,22 +101,6 @@ impl LeftOut {
     pub(crate) fn row(&self) -> Row<'_> {
         Row::new().with("function", self.function.path())
     }
-}
-
-/// Writes these lines below a table.
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    footnotes(&missing_lines(lost, left_out), f)
-}
-
-/// Returns a number of things: `1 call`, `2 calls`.
-pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Returns the same with a verb: `1 call was`, `2 calls were`.
-pub fn was(number: u64, noun: &str) -> String {
-    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }
 
 #[cfg(test)]

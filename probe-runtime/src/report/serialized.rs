@@ -4,10 +4,14 @@
 //! A report serializes to the document that `to_json` writes, and a row to one of its `rows`: both
 //! are made of the same members. Decimals keep all their digits; JSON reports have four.
 
-use serde_core::ser::SerializeMap;
+use std::borrow::Cow;
+
+use serde_core::ser::{SerializeMap, SerializeSeq};
 use serde_core::{Serialize, Serializer};
 
-use super::{Cell, Row, Written};
+use probe_report::{Cell, Row};
+
+use super::{CountsReport, ReportSource};
 use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::engine::sites::{Refusal, RefusalReason, Report, UnmatchedTerm};
 use probe_core::abi::Type;
@@ -27,47 +31,56 @@ named!(crate::engine::registry::ProbeState);
 #[cfg(feature = "perf")]
 named!(crate::consumers::PerfEvent);
 
-impl Serialize for Cell<'_> {
+/// A value as the map's values are.
+struct Value<'a>(&'a Cell<'a>);
+
+impl Serialize for Value<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Nothing => serializer.serialize_none(),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Integer(number) => match i64::try_from(*number) {
+        match self.0 {
+            Cell::Nothing => serializer.serialize_none(),
+            Cell::Text(text) => serializer.serialize_str(text),
+            Cell::Integer(number) => match i64::try_from(*number) {
                 Ok(number) => serializer.serialize_i64(number),
                 Err(_) => serializer.serialize_i128(*number),
             },
-            Self::Texts(texts) => serializer.collect_seq(texts.iter().map(String::as_str)),
-            Self::Number(number) => serializer.serialize_u64(*number),
-            Self::Decimal(number) => serializer.serialize_f64(*number),
-            Self::Flag(is) => serializer.serialize_bool(*is),
-            Self::Seconds(duration) => serializer.serialize_f64(duration.as_secs_f64()),
-            Self::Row(row) => row.serialize(serializer),
-            Self::Rows(rows) => serializer.collect_seq(rows),
+            Cell::Texts(texts) => serializer.collect_seq(texts.iter().map(String::as_str)),
+            Cell::Number(number) => serializer.serialize_u64(*number),
+            Cell::Decimal(number) => serializer.serialize_f64(*number),
+            Cell::Flag(is) => serializer.serialize_bool(*is),
+            Cell::Seconds(duration) => serializer.serialize_f64(duration.as_secs_f64()),
+            Cell::Row(row) => Map(row).serialize(serializer),
+            Cell::Rows(rows) => serializer.collect_seq(rows.iter().map(Map)),
         }
     }
 }
 
-impl Serialize for Row<'_> {
+/// A row as a map.
+struct Map<'a>(&'a Row<'a>);
+
+impl Serialize for Map<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, cell)| (name.as_ref(), cell)))
+        let Row(members) = self.0;
+        serializer.collect_map(members.iter().map(|(name, cell)| (name.as_ref(), Value(cell))))
     }
 }
 
 /// The rows of a report, created one after the other.
-struct SerializedRows<'a, Report>(&'a Report);
+struct SerializedRows<'a>(&'a dyn ReportSource);
 
-impl<Report: Written> Serialize for SerializedRows<'_, Report> {
+impl Serialize for SerializedRows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.rows())
+        let mut rows = serializer.serialize_seq(None)?;
+        self.0.rows().try_for_each(|row| rows.serialize_element(&Map(&row)))?;
+        rows.end()
     }
 }
 
-fn serialize_report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_report<S: Serializer>(report: &dyn ReportSource, serializer: S) -> Result<S::Ok, S::Error> {
     let (Row(head), Row(rest)) = (report.head(), report.rest());
     let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;
-    head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
+    head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), &Value(cell)))?;
     map.serialize_entry("rows", &SerializedRows(report))?;
-    rest.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
+    rest.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), &Value(cell)))?;
     map.end()
 }
 
@@ -89,13 +102,19 @@ macro_rules! rows {
         impl Serialize for $of {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let row: fn(&Self) -> Row<'_> = $row;
-                row(self).serialize(serializer)
+                Map(&row(self)).serialize(serializer)
             }
         }
     )*};
 }
 
-reports!(crate::engine::registry::Counts);
+/// Serializes as the object that `to_json` writes.
+impl Serialize for crate::engine::registry::Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_report(&CountsReport { counts: Cow::Borrowed(self), shows_all: false }, serializer)
+    }
+}
+
 rows!(crate::engine::registry::ProbeCount: Self::row);
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]

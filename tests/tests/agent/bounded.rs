@@ -53,8 +53,8 @@ fn ask(client: &mut Client, attachment: u32) {
     assert_eq!(attach(client, "a[".to_owned() + &long("(") + "]=count"), FailureKind::Malformed);
     assert_eq!(refused(client.list(&(long("a,") + "a"))), FailureKind::NoMatch);
     // As many numbers of probes as fit: of one byte each.
-    let report = client.report_only(attachment, 0, "json", vec![7; FRAME]).unwrap();
-    assert!(report.text.contains("\"rows\":["), "{}", report.text);
+    let report = client.document(attachment, 0, &vec![7; FRAME]).unwrap();
+    assert_eq!(report.document.head.text("consumer"), Some("count"), "{report:?}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use probe_protocol::{
-    Attach, Body, Call, Channel, Client, FailureKind, MAX_FRAME, Request, VERSION, decode_reply, encode_call,
-    frame, greeting,
+    Attach, Body, Call, Channel, Client, FailureKind, MAX_FRAME, ReportForm, Request, VERSION, decode_reply,
+    encode_call, frame, greeting,
 };
 use probe_tests::folder::Folder;
 use probe_tests::random::Random;
@@ -94,7 +94,9 @@ fn random_bytes_do_no_harm() {
         Request::List { selector: "agent::*".to_owned() },
         Request::Status,
         Request::Attach(Attach::new("agent::*=count, agent::even=latency")),
-        Request::Report { attachment: 1, consumer: 0, format: "json".to_owned(), only: vec![0, 7] },
+        Request::Report { attachment: 1, consumer: 0, form: ReportForm::Document { only: vec![0, 7] } },
+        Request::Report { attachment: 1, consumer: 1, form: ReportForm::View },
+        Request::Report { attachment: 1, consumer: 1, form: ReportForm::File { format: "csv".to_owned() } },
         Request::Pause { attachment: 1 },
         Request::Detach { attachment: 1 },
         Request::Keep { attachment: 2 },

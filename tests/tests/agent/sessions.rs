@@ -70,15 +70,14 @@ fn a_report_may_be_of_some_functions() {
     assert_eq!(target.number("work 10"), 145);
     let mut begin = Instant::now();
     let mut rows = |consumer, only: &[u32]| {
-        let report = client.report_only(id, consumer, "json", only.to_vec()).unwrap();
+        let report = client.document(id, consumer, only).unwrap();
         // The last answer began later than the one before it.
         let since = mem::replace(&mut begin, Instant::now());
         assert!(report.cpu_ns != 0, "{report:?}");
         if consumer != 0 {
             assert!(u128::from(report.cpu_ns) <= since.elapsed().as_nanos(), "{report:?}");
         }
-        let report: Value = serde_json::from_str(&report.text).unwrap();
-        report["rows"].as_array().unwrap().clone()
+        report.document.rows
     };
     let [entry, exit, point] = ["entry", "exit", "point"].map(number);
     for (only, many) in
@@ -88,7 +87,9 @@ fn a_report_may_be_of_some_functions() {
             let rows = rows(consumer, only);
             assert_eq!(rows.len(), many, "{rows:?}");
             assert!(
-                rows.iter().all(|row| row["function"] == "agent::work" && row["calls"] == 10),
+                rows.iter().all(|row| {
+                    (row.text("function"), row.number("calls")) == (Some("agent::work"), Some(10.0))
+                }),
                 "{rows:?}"
             );
         }

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::__tools::Time;
+use probe_report::Time;
 use probe_runtime::{Budget, CallTree, Latency, Profiler, TreeNode, probe, select};
 
 /// Two waits, three polls.

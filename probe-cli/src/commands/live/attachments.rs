@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
+use probe_lang::Selector;
 use probe_protocol::{Attach, Attached, AttachmentInfo, Client, ClientError, FailureKind, Hello, OwnRules};
-use probe_runtime::__tools::Table;
-use probe_runtime::Selector;
+use probe_report::{Table, View};
 use serde_json::value::RawValue;
 
 use super::measure::{AnswerProgress, connect_running};
 use crate::args::{Disable, Enable, Status};
-use crate::live::{Schedule, Screen, Stop, WatchEnd, attachment_notes, watch};
+use crate::live::{Schedule, Screen, Shown, Stop, WatchEnd, attachment_notes, watch};
 use crate::output::{Failure, Output, document, map_pipe_error, object};
-use crate::table_width::draw_for_stdout;
+use crate::terminal_width::{draw, stdout_width};
 use crate::text::{count, escape};
 
 pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
     let mut notes = attachment_notes(&attached);
     if !is_json {
         // Shown at once, since the command may continue for long.
-        map_pipe_error(Screen::stdout(false).finish(&attachment_lines(&attached)))?;
+        map_pipe_error(Screen::stdout(false).finish(&Shown::View(View::text(attachment_lines(&attached)))))?;
     }
     let mut last = Vec::new();
     if !args.keep {
@@ -42,7 +42,8 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         }
     }
     if !is_json {
-        return Ok(Output { notes, ..Output::text(last.into_iter().flatten().collect()) });
+        let texts = last.iter().flatten().map(|it| it.drawn(stdout_width()));
+        return Ok(Output { notes, ..Output::text(texts.collect()) });
     }
     let mut last = last.into_iter();
     let mut rows = Vec::new();
@@ -99,7 +100,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
                 let report = report.map(raw).transpose()?;
                 row.push(object! { consumer: it.name.clone(), report: report });
             } else {
-                text.extend(report);
+                text.extend(report.map(|it| it.drawn(stdout_width())));
             }
         }
         rows.push(object! { attachment: *id, spec: known.map(|it| it.spec.clone()), consumers: row });
@@ -110,7 +111,8 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
         text = document("disable", &object! { pid: pid }, rows)?;
     }
     // Reports are written before their attachments go, so that an error of detaching loses none.
-    map_pipe_error(Screen::stdout(is_json).finish(&text))?;
+    let shown = if is_json { Shown::Json(text) } else { Shown::View(View::text(text)) };
+    map_pipe_error(Screen::stdout(is_json).finish(&shown))?;
     let mut notes = Vec::new();
     for id in &done {
         notes.extend(client.detach(*id)?);
@@ -127,23 +129,27 @@ fn reports<'a>(
     attachment: u32,
     consumers: impl Iterator<Item = &'a [String]>,
     is_json: bool,
-) -> Result<Vec<Option<String>>, Failure> {
-    let format = if is_json { "json" } else { "txt" };
+) -> Result<Vec<Option<Shown>>, Failure> {
     let mut reports = Vec::new();
     for (consumer, formats) in (0..).zip(consumers) {
-        let has_format = formats.iter().any(|it| it == format);
-        reports.push(match has_format.then(|| client.report(attachment, consumer, format)) {
+        if !is_json {
+            reports.push(Some(Shown::View(client.view(attachment, consumer)?.view)));
+            continue;
+        }
+        let has_json = formats.iter().any(|it| it == "json");
+        reports.push(match has_json.then(|| client.report(attachment, consumer, "json")) {
             None => None,
             // A report that only goes to files.
             Some(Err(ClientError::Failed(failure))) if failure.kind == FailureKind::Malformed => None,
-            Some(report) => Some(report?.text.trim_end().to_owned() + "\n"),
+            Some(report) => Some(Shown::Json(report?.text)),
         });
     }
     Ok(reports)
 }
 
 /// Returns a program's report as a part of a document.
-fn raw(report: String) -> Result<Box<RawValue>, Failure> {
+fn raw(report: Shown) -> Result<Box<RawValue>, Failure> {
+    let Shown::Json(report) = report else { return Ok(Box::default()) };
     RawValue::from_string(report)
         .map_err(|error| Failure::Input(format!("the program's report is no JSON: {error}")))
 }
@@ -173,7 +179,7 @@ pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
         let _ = writeln!(text, "{rules} of {}, {firings}", escape(file));
     }
     if !status.attachments.is_empty() {
-        let _ = writeln!(text, "{}", draw_for_stdout(&attachment_table(&status.attachments)));
+        text += &draw(&View::table(attachment_table(&status.attachments)), stdout_width());
     }
     let mut notes = Vec::new();
     if status.lost_hits != 0 {
@@ -193,16 +199,13 @@ pub(in crate::commands) fn unreadable_notes(status: &probe_protocol::Status) -> 
     notes
 }
 
-fn attachment_table(attachments: &[AttachmentInfo]) -> Table {
-    let mut table = Table::new(&["attachment", "seconds", "client", "kept", "consumers"]);
+fn attachment_table(attachments: &[AttachmentInfo]) -> Table<'_> {
+    let mut table = Table::new(["attachment", "seconds", "client", "kept", "consumers"]);
     for it in attachments {
-        table.row(vec![
-            it.id.to_string(),
-            format!("{}.{}", it.milliseconds / 1000, it.milliseconds % 1000 / 100),
-            if it.is_connected { it.client.to_string() } else { "gone".to_owned() },
-            if it.is_kept { "yes" } else { "no" }.to_owned(),
-            escape(&it.spec).into_owned(),
-        ]);
+        let seconds = format!("{}.{}", it.milliseconds / 1000, it.milliseconds % 1000 / 100);
+        table.push(it.id).push(seconds);
+        table.push(if it.is_connected { it.client.to_string() } else { "gone".to_owned() });
+        table.push(if it.is_kept { "yes" } else { "no" }).push(escape(&it.spec));
     }
     table
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use probe_protocol::{Attach, Client, ClientError, FailureKind, Probe};
-use probe_runtime::Kind;
+use probe_core::Kind;
+use probe_protocol::{Attach, Client, ClientError, DocumentReport, FailureKind, Probe, ViewReport};
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Schedule, Screen, Stop, WatchEnd, attachment_notes, unless_ended, watch};
+use crate::live::{Program, Schedule, Screen, Shown, Stop, WatchEnd, attachment_notes, unless_ended, watch};
 use crate::output::{Exit, Failure, Output, map_pipe_error};
 use crate::progress::Progress;
 
@@ -25,18 +25,17 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let mut screen = Screen::stdout(is_json);
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let every = shows.or_else(|| program.is_child().then_some(CHILD_REPORT_INTERVAL));
-    let format = if is_json { "json" } else { "txt" };
     let mut notes = attachment_notes(&attached);
     let asked = AnswerProgress::of(&program);
     let mut latest = None;
     let schedule = Schedule::new(every, screen.is_terminal());
     let watched = watch(&mut program.client, &stop, args.time, schedule, |client, _| {
         let progress = asked.wait();
-        let report = report(client, attached.id, 0, format)?;
+        let report = report(client, attached.id, is_json)?;
         drop(progress);
         let Some(report) = report else { return Ok(()) };
         if shows.is_some() {
-            map_pipe_error(screen.show(&report))?;
+            map_pipe_error(screen.show(&report.shown))?;
         }
         latest = Some(report);
         Ok(())
@@ -44,7 +43,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let last = match watched {
         WatchEnd::Stopped => {
             let _progress = asked.wait();
-            pause_and_report(&mut program.client, attached.id, format)?
+            pause_and_report(&mut program.client, attached.id, is_json)?
         }
         WatchEnd::Disconnected => None,
     };
@@ -54,9 +53,11 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     };
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
     // The report itself may name selectors that match nothing.
-    notes.retain(|note| is_json || !report.contains(note.as_str()));
-    map_pipe_error(screen.finish(&report))?;
-    let exit = if has_rows(&report, is_json) {
+    if let Shown::View(view) = &report.shown {
+        notes.retain(|note| !view.notes.iter().any(|it| it.contains(note.as_str())));
+    }
+    map_pipe_error(screen.finish(&report.shown))?;
+    let exit = if report.has_rows {
         Exit::Done
     } else {
         exit_of_empty_report(&mut program, args, consumer, &mut notes)
@@ -68,14 +69,23 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     Ok(Output { notes, exit, ..Output::text(String::new()) })
 }
 
-/// Returns whether a report has a row: more than a heading, and selectors that match nothing.
-fn has_rows(report: &str, is_json: bool) -> bool {
+/// A consumer's report.
+struct Report {
+    shown: Shown,
+    has_rows: bool,
+}
+
+/// Asks for the report of an attachment's only consumer; `None` if the program has ended.
+fn report(client: &mut Client, attachment: u32, is_json: bool) -> Result<Option<Report>, Failure> {
     if is_json {
-        let report: serde_json::Value = serde_json::from_str(report).unwrap_or_default();
-        let is_empty = |rows: &serde_json::Value| rows.as_array().is_some_and(Vec::is_empty);
-        return !report.get("rows").is_some_and(is_empty);
+        let report = unless_ended(client.document(attachment, 0, &[]))?;
+        return Ok(report.map(|DocumentReport { document, notes, .. }| Report {
+            has_rows: !document.rows.is_empty(),
+            shown: Shown::Json(document.json(&notes) + "\n"),
+        }));
     }
-    report.lines().skip(1).any(|line| !line.starts_with("no probe matches"))
+    let report = unless_ended(client.view(attachment, 0))?;
+    Ok(report.map(|ViewReport { view, .. }| Report { has_rows: !view.is_empty(), shown: Shown::View(view) }))
 }
 
 /// Returns how a command with an empty report ends, and adds the reason.
@@ -137,17 +147,6 @@ fn connect(pid: Option<u32>, name: Option<&str>, no_inject: bool) -> Option<Resu
     }
 }
 
-/// Asks for a report; `None` if the program has ended.
-pub(super) fn report(
-    client: &mut Client,
-    attachment: u32,
-    consumer: u32,
-    format: &str,
-) -> Result<Option<String>, Failure> {
-    let report = unless_ended(client.report(attachment, consumer, format))?;
-    Ok(report.map(|it| if it.text.ends_with('\n') { it.text } else { it.text + "\n" }))
-}
-
 /// Shows that an answer is waited for. Has no process if the program was started here, since it may
 /// write to the same terminal.
 pub(super) struct AnswerProgress(Option<u32>);
@@ -165,9 +164,9 @@ impl AnswerProgress {
 }
 
 /// Makes the probes latent and asks for the final report.
-fn pause_and_report(client: &mut Client, attachment: u32, format: &str) -> Result<Option<String>, Failure> {
+fn pause_and_report(client: &mut Client, attachment: u32, is_json: bool) -> Result<Option<Report>, Failure> {
     match unless_ended(client.pause(attachment))? {
-        Some(_) => report(client, attachment, 0, format),
+        Some(_) => report(client, attachment, is_json),
         None => Ok(None),
     }
 }

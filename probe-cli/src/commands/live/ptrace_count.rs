@@ -1,19 +1,19 @@
 //! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a
 //! runtime, counted from outside.
 
-use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::__tools::{Table, Time};
-use probe_runtime::Selector;
+use probe_lang::Selector;
+use probe_report::{Table, Time, View};
 
 use super::agent::about_process;
 use crate::args::{Disable, Enable, Measure, Status};
-use crate::live::{POLL_INTERVAL, Schedule, Screen, Stop};
+use crate::live::{POLL_INTERVAL, Schedule, Screen, Shown, Stop};
 use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::probe_tables::Probe;
 use crate::ptrace_count::{Counters, Counting, waiting};
+use crate::terminal_width::stdout_width;
 use crate::text::{count, escape};
 
 const COUNT: &str = "count";
@@ -90,8 +90,8 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
     let counting = Counting::found(id(args.running.pid)?)?;
-    let text = report("status", &counting, &counting.read()?, is_json)?;
-    Ok(Output { notes: counting.notes, ..Output::text(text) })
+    let report = report("status", &counting, &counting.read()?, is_json)?;
+    Ok(Output { notes: counting.notes, ..Output::text(report.drawn(stdout_width())) })
 }
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> {
@@ -135,7 +135,7 @@ fn parsed(text: &str) -> Result<Selector, Failure> {
     Selector::parse(text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool) -> Result<String, Failure> {
+fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool) -> Result<Shown, Failure> {
     let mut hits = counting.hits(counters);
     hits.sort_by(|a, b| {
         let [one, other] = [a, b].map(|it| &it.row.probe);
@@ -157,23 +157,17 @@ fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool
                 hits: it.count,
             }
         });
-        return document(command, &object! { pid: counting.pid() }, rows);
+        return document(command, &object! { pid: counting.pid() }, rows).map(Shown::Json);
     }
-    let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
+    let mut table = Table::new(["probe", "kind", "sites", "hits"]);
     let (hit, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|it| it.count != 0);
     for it in hit {
         let probe = &it.row.probe;
-        table.row(vec![
-            escape(&probe.path).into_owned(),
-            probe.kind.name().to_owned(),
-            it.sites.to_string(),
-            it.count.to_string(),
-        ]);
+        table.push(escape(&probe.path).into_owned()).push(probe.kind.name()).push(it.sites).push(it.count);
     }
-    let mut text = format!("{table}\n");
+    let mut view = View::table(table);
     if !others.is_empty() {
-        // Writing to a string never fails.
-        let _ = writeln!(text, "{} never hit", count(others.len() as u64, "probe"));
+        view.notes.push(format!("{} never hit", count(others.len() as u64, "probe")));
     }
-    Ok(text)
+    Ok(Shown::View(view))
 }

@@ -10,7 +10,7 @@ use probe_protocol::Attach;
 use probe_trace::Trace;
 use probe_trace::export::Format;
 
-use super::measure::{connect_or_start, connect_running, report};
+use super::measure::{connect_or_start, connect_running};
 use crate::args::{Record, Snapshot};
 use crate::commands::traces::convert_traces;
 use crate::live::{
@@ -20,6 +20,7 @@ use crate::live::{
 use crate::new_file::NewFile;
 use crate::output::{Exit, Failure, Output, document_without_rows, object};
 use crate::progress::Progress;
+use crate::terminal_width::draw;
 
 /// The time for the program to finish a file.
 const FILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -73,7 +74,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         Ok(())
     })?;
     if watched == WatchEnd::Stopped && unless_ended(client.pause(attached.id))?.is_some() {
-        text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
+        text = unless_ended(client.view(attached.id, 0))?.map(|it| draw(&it.view, None)).unwrap_or_default();
         let missing = client.detach(attached.id)?;
         if !missing.is_empty() {
             exit = Exit::Input;

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Attach, Client};
-use probe_runtime::__tools::Time;
+use probe_report::Time;
 use probe_trace::calls::{Ending, Pairing, Slice, Step, Track};
 use probe_trace::{FieldValue, Followed, Gap, Item, ThreadId, TraceEvent};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
@@ -111,7 +111,7 @@ impl TraceReader {
     /// Writes lines of the new hits. Pauses the probes if there are too many.
     fn read_new(&mut self, client: &mut Client, attachment: u32, stop: &Stop) -> Result<(), Failure> {
         // The program flushes its trace before a report.
-        if unless_ended(client.report(attachment, 0, "txt"))?.is_none() {
+        if unless_ended(client.view(attachment, 0))?.is_none() {
             return Ok(());
         }
         let length = self.file.0.metadata().map_or(0, |metadata| metadata.len());
@@ -134,7 +134,7 @@ impl TraceReader {
             return Ok(());
         }
         // The trace gets a reading of its clock, which tells the times before and after apart.
-        unless_ended(client.report(attachment, 0, "txt"))?;
+        unless_ended(client.view(attachment, 0))?;
         self.write_lines()?;
         unless_ended(client.resume(attachment))?;
         let off = since.elapsed();

@@ -1,31 +1,27 @@
 //! Groups as a table, as JSON and as CSV.
 
-use std::fmt;
+use std::borrow::Cow;
 
 use super::AggregateFunction as Function;
 use super::groups::{Group, Groups, Number};
-use crate::report::{
-    Cell, Csv, Row, RowDefinition, Rows, Table, Time, Written, decimal, document, footnotes, json, labels,
-};
-
-/// The width of the longest bar.
-const BAR: usize = 40;
+use crate::report::{ReportSource, Rows, head, json, shown};
+use probe_report::{Body, Bound, Cell, Csv, Definition, Histogram, Row, Shown, Table, TableCell, Time};
 
 impl Group {
-    fn shown(number: Number, is_time: bool) -> String {
+    fn shown(number: Number, is_time: bool) -> TableCell<'static> {
         match number {
-            Number::Int(it) => {
-                let time = u64::try_from(it).ok().filter(|_| is_time);
-                time.map_or_else(|| it.to_string(), |it| Time(it).to_string())
-            }
-            Number::Float(it) => decimal(it),
+            Number::Int(it) => match u64::try_from(it).ok().filter(|_| is_time) {
+                Some(time) => Time(time).into(),
+                None => Shown::Integer(it).into(),
+            },
+            Number::Float(it) => Shown::Decimal(it).into(),
         }
     }
 
-    fn time(number: f64) -> String {
+    fn time(number: f64) -> TableCell<'static> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are positive")]
         let time = number.round() as u64;
-        Time(time).to_string()
+        Time(time).into()
     }
 
     fn figures(&self, function: Function) -> Vec<(&'static str, Cell<'static>)> {
@@ -61,7 +57,7 @@ impl Groups {
 
     /// Returns the groups as JSON, see the chapter on reports.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns a row for each group as comma-separated values, and for `quantize` one for each of
@@ -97,63 +93,55 @@ impl Groups {
         csv.finish()
     }
 
-    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn table(&self) -> Table<'_> {
         let function = self.aggregation.function;
-        let names = self.key_names();
-        let mut heading = vec!["probe"];
-        heading.extend(names.iter().map(String::as_str));
+        let mut heading: Vec<Cow<'_, str>> = vec!["probe".into()];
+        heading.extend(self.key_names().into_iter().map(Cow::from));
         match function {
-            Function::Latency => heading.extend(["calls", "total", "mean", "p50", "p99", "max"]),
-            Function::Count | Function::Quantize => heading.push("count"),
-            _ => heading.extend(["count", function.name()]),
+            Function::Latency => {
+                heading.extend(["calls", "total", "mean", "p50", "p99", "max"].map(Cow::from));
+            }
+            Function::Count | Function::Quantize => heading.push("count".into()),
+            _ => heading.extend(["count", function.name()].map(Cow::from)),
         }
-        let mut table = Table::new(&heading);
-        for (group, label) in self.rows.iter().zip(self.labels()) {
-            let mut row = vec![label];
-            row.extend(self.shown_keys(group));
-            row.push(group.count().to_string());
-            let figures = &group.figures;
-            let bound = |sign: &str, text: String| {
-                if figures.are_bounds { format!("{sign} {text}") } else { text }
-            };
-            let is_time = group.is_time;
-            let mean = if is_time { Group::time(group.mean()) } else { decimal(group.mean()) };
+        let mut table = Table::new(heading);
+        for group in &self.rows {
+            table.push(Definition { path: &group.path, file: &group.file, line: group.line });
+            self.shown_keys(group).into_iter().for_each(|key| _ = table.push(key));
+            table.push(group.count());
+            let (figures, is_time) = (&group.figures, group.is_time);
+            let bound =
+                |bound, cell| TableCell::bounded(if figures.are_bounds { bound } else { Bound::Exact }, cell);
             match function {
                 Function::Count | Function::Quantize => (),
-                Function::Sum => row.push(Group::shown(figures.sum, is_time)),
-                Function::Min => row.push(bound("≥", Group::shown(figures.min, is_time))),
-                Function::Max => row.push(bound("≤", Group::shown(figures.max, is_time))),
-                Function::Mean => row.push(mean),
+                Function::Sum => _ = table.push(Group::shown(figures.sum, is_time)),
+                Function::Min => _ = table.push(bound(Bound::AtLeast, Group::shown(figures.min, is_time))),
+                Function::Max => _ = table.push(bound(Bound::AtMost, Group::shown(figures.max, is_time))),
+                Function::Mean if is_time => _ = table.push(Group::time(group.mean())),
+                Function::Mean => _ = table.push(Shown::Decimal(group.mean())),
                 Function::Latency => {
-                    let times = [group.sum(), group.mean(), group.quantile(0.5), group.quantile(0.99)];
-                    row.extend(times.map(Group::time));
-                    row.push(bound("≤", Group::time(group.max())));
+                    for time in [group.sum(), group.mean(), group.quantile(0.5), group.quantile(0.99)] {
+                        table.push(Group::time(time));
+                    }
+                    table.push(bound(Bound::AtMost, Group::time(group.max())));
                 }
             }
-            table.row(row);
         }
-        fmt::Display::fmt(&table, f)
+        table
     }
 
-    fn labels(&self) -> Vec<String> {
-        let rows = self.rows.iter().map(|it| RowDefinition { path: &it.path, file: &it.file, line: it.line });
-        labels(rows.collect())
-    }
-
-    /// Writes a group's histogram: a line for each power of two.
-    fn histogram(group: &Group, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let buckets = group.buckets();
-        let most = buckets.iter().map(|(_, _, hits)| *hits).max().unwrap_or(1).max(1);
+    fn histogram<'a>(&'a self, group: &'a Group) -> Histogram<'a> {
         let shown = |number| Group::shown(Number::Int(number), group.is_time);
-        let mut table = Table::new(&["from", "to", "count", ""]);
-        for (low, high, hits) in buckets {
-            let bar = usize::try_from(u128::from(hits) * BAR as u128 / u128::from(most)).unwrap_or(BAR);
-            table.row(vec![shown(low), shown(high), hits.to_string(), "█".repeat(bar.max(1))]);
+        let bucket = |(low, high, hits)| (shown(low), shown(high), hits);
+        let keys = self.key_names().into_iter().zip(self.shown_keys(group));
+        Histogram {
+            path: group.path.as_str().into(),
+            file: group.file.as_str().into(),
+            line: group.line,
+            keys: keys.map(|(name, key)| (name.into(), key.into())).collect(),
+            hits: group.count(),
+            buckets: group.buckets().into_iter().map(bucket).collect(),
         }
-        for line in table.to_string().lines() {
-            write!(f, "\n  {}", line.trim_end())?;
-        }
-        Ok(())
     }
 }
 
@@ -178,10 +166,10 @@ impl Group {
     }
 }
 
-impl Written for Groups {
+impl ReportSource for Groups {
     fn head(&self) -> Row<'static> {
         let keys = self.key_names();
-        document("aggregate", self.period)
+        head("aggregate", self.period)
             .with("aggregation", self.aggregation.to_string())
             .with("keys", Cell::Texts(keys))
     }
@@ -193,27 +181,23 @@ impl Written for Groups {
     fn rest(&self) -> Row<'_> {
         Row::new().with("lost", self.lost)
     }
-}
 
-impl fmt::Display for Groups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.aggregation.function == Function::Quantize {
-            for (at, (group, label)) in self.rows.iter().zip(self.labels()).enumerate() {
-                if at != 0 {
-                    writeln!(f)?;
-                }
-                let keys = self.key_names().into_iter().zip(self.shown_keys(group));
-                f.write_str(&label)?;
-                keys.into_iter().try_for_each(|(name, key)| write!(f, " {name}={key}"))?;
-                write!(f, ": {} hits", group.count())?;
-                Self::histogram(group, f)?;
+    fn body(&self) -> Body<'_> {
+        match self.aggregation.function {
+            Function::Quantize => {
+                Body::Histograms(self.rows.iter().map(|group| self.histogram(group)).collect())
             }
-            if self.rows.is_empty() {
-                f.write_str("no hits")?;
-            }
-        } else {
-            self.table(f)?;
+            _ => Body::Table(self.table()),
         }
-        footnotes(&self.notes(), f)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        Groups::notes(self)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
     }
 }
+
+shown!(Groups);

@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
-use super::tree::{Tree, TreeNode, share};
-use crate::report::{Time, count};
+use super::tree::{Tree, TreeNode};
 use probe_lang::selector::split_last;
+use probe_report::{Time, count, percent_in_tenths};
 
 /// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;
@@ -69,13 +69,13 @@ pub(super) fn svg(tree: &Tree) -> String {
 /// Returns the text that appears when the mouse is on a node.
 fn tip(node: &TreeNode, all: u64) -> String {
     let (name, total, own) = (node.name(), Time(node.total()), Time(node.own()));
-    let share = share(node.total(), all);
+    let share = percent_in_tenths(node.total(), all);
     if node.is_thread() {
         return format!("{name}: {total} ({share})");
     }
     let calls = count(node.calls(), "call");
     let polls = if node.polls() == 0 { String::new() } else { format!(" ({} polls)", node.polls()) };
-    let remarks = node.remarks().fold(String::new(), |remarks, remark| remarks + "; " + &remark);
+    let remarks = node.place().remarks().fold(String::new(), |remarks, remark| remarks + "; " + &remark);
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 

@@ -3,7 +3,6 @@
 mod build;
 mod flame;
 mod nodes;
-mod text;
 mod tree;
 
 use nodes::Nodes;

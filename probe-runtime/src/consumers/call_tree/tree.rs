@@ -1,13 +1,14 @@
 //! The tree at one moment, as a report.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{flame, text};
+use super::flame;
 use crate::engine::calls::LeftOut;
 use crate::engine::list::list;
 use crate::engine::period::Period;
-use crate::report::{Csv, Row, RowDefinition, Rows, Written, count, document, json, left_out, missing};
+use crate::report::{ReportSource, Rows, head, json, left_out, missing, shown};
+use probe_report::{Body, Csv, Place, Row};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
 /// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
@@ -91,17 +92,22 @@ impl TreeNode {
         self.below
     }
 
-    /// Returns the definition, from which reports make a label.
-    pub(super) fn defined(&self) -> RowDefinition<'_> {
-        RowDefinition { path: &self.name, file: &self.file, line: self.line }
-    }
-
-    /// Remarks about recursion and about places that are left out.
-    pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
-        let recursive = (self.levels != 0)
-            .then(|| format!("recursive: {}, {} deep", count(self.recursive, "call"), self.levels));
-        let below = (self.below != 0).then(|| format!("{} below", count(self.below as u64, "place")));
-        recursive.into_iter().chain(below)
+    /// Returns what is drawn of it.
+    pub(super) fn place(&self) -> Place<'_> {
+        Place {
+            name: self.name.as_str().into(),
+            file: (&*self.file).into(),
+            line: self.line,
+            is_thread: self.is_thread,
+            depth: self.depth,
+            calls: self.calls,
+            polls: self.polls,
+            total: self.total,
+            own: self.own,
+            recursive: self.recursive,
+            levels: self.levels,
+            below: self.below,
+        }
     }
 
     /// Returns the time in it and in everything below it, in nanoseconds, of calls that have ended.
@@ -200,7 +206,7 @@ impl Tree {
     /// `left_out`, and the number of calls that were `lost`. A row's `parent` is the index of
     /// another row; roots have none.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns the nodes as comma-separated values (RFC 4180), a line each, under a heading. The
@@ -248,9 +254,9 @@ impl TreeNode {
     }
 }
 
-impl Written for Tree {
+impl ReportSource for Tree {
     fn head(&self) -> Row<'static> {
-        document("call-tree", self.period)
+        head("call-tree", self.period)
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -266,23 +272,23 @@ impl Written for Tree {
     fn rest(&self) -> Row<'_> {
         Row::new().with("left_out", left_out(&self.left_out)).with("lost", self.lost)
     }
+
+    fn body(&self) -> Body<'_> {
+        Body::CallTree(self.nodes.iter().map(TreeNode::place).collect())
+    }
+
+    fn missing(&self) -> Vec<String> {
+        missing(self.lost, &self.left_out)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
+    }
 }
 
 list!(Tree, nodes, TreeNode, "nodes");
 
-impl fmt::Display for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text::write(self, f)?;
-        missing(self.lost, &self.left_out, f)
-    }
-}
-
-/// Formats a part of the whole as a percentage.
-pub(super) fn share(part: u64, whole: u64) -> String {
-    let tenths =
-        (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();
-    format!("{}.{} %", tenths / 10, tenths % 10)
-}
+shown!(Tree);
 
 #[cfg(test)]
 pub(super) mod tests {

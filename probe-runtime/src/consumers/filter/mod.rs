@@ -42,8 +42,8 @@ use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread, Zeroed};
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::Visibility;
-use crate::report::was;
 use probe_lang::expression::{Datum, FAULTS, Fault, Program, Surroundings};
+use probe_report::was;
 
 /// A call's note: its entry was seen; it has passed. The rest is its consumer's.
 const SEEN: u64 = 1;

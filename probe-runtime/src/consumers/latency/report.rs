@@ -1,20 +1,17 @@
 //! The measurements at one moment, as a report.
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 
 use super::Latency;
-use super::sums::{Extreme, LatencySums};
+use super::sums::LatencySums;
 use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::engine::clock::Scale;
 use crate::engine::order::Sorted;
 use crate::engine::period::Period;
-use crate::report::{
-    Cell, FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
-    left_out, missing,
-};
+use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::{Body, Bound, Cell, Definition, Row, Table, TableCell, Time};
 
 /// The measurements of one function. Times are in nanoseconds.
 ///
@@ -235,8 +232,7 @@ impl Latencies {
         if !self.period.begins_with(earlier.period) {
             return self.clone();
         }
-        let before: Sorted<_, _> =
-            earlier.iter().map(|it| (RowDefinition::from(it.function()), it)).collect();
+        let before: Sorted<_, _> = earlier.iter().map(|it| (Definition::from(it.function()), it)).collect();
         let function = |it: &FunctionLatency| match before.get(&it.function().into()) {
             Some(before) => it.since(before),
             None => it.clone(),
@@ -255,7 +251,7 @@ impl Latencies {
     /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the
     /// paths of the functions that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading
@@ -306,18 +302,15 @@ impl FunctionLatency {
         let bucket = |(bucket, time, calls)| {
             Row::new().with("bucket", bucket as u64).with("time_ns", time).with("calls", calls)
         };
-        self.row().with("buckets", self.numbered_buckets().map(bucket).collect::<Cell<'_>>())
+        // Of all calls in the buckets: with those inside of each other, which `total_ns` lacks.
+        let row = self.row().with("sum_ns", self.sum());
+        row.with("buckets", self.numbered_buckets().map(bucket).collect::<Cell<'_>>())
     }
 }
 
-/// Formats an upper bound for a table.
-fn at_most(time: u64) -> String {
-    format!("≤ {}", Time(time))
-}
-
-impl Written for Latencies {
+impl ReportSource for Latencies {
     fn head(&self) -> Row<'static> {
-        document("latency", self.period)
+        head("latency", self.period)
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -327,17 +320,8 @@ impl Written for Latencies {
     fn rest(&self) -> Row<'_> {
         Row::new().with("left_out", left_out(&self.left_out)).with("lost", self.lost)
     }
-}
 
-functions!(
-    Latencies,
-    FunctionLatency,
-    "measured",
-    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
-);
-
-impl fmt::Display for Latencies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn body(&self) -> Body<'_> {
         let seen = || self.functions.iter().filter(|it| it.is_seen());
         // Columns that are empty for all functions are left out.
         let has_futures = seen().any(|it| it.function.is_future());
@@ -349,36 +333,51 @@ impl fmt::Display for Latencies {
         if has_unpaired {
             heading.push("unpaired");
         }
-        let mut table = Table::new(&heading);
-        let labels = labels(seen().map(|it| it.function().into()).collect());
-        for (it, label) in seen().zip(labels) {
-            let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
-            let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };
-            let mut row = vec![label, it.calls().to_string(), Time(it.own()).to_string()];
+        let mut table = Table::new(heading);
+        for it in seen() {
+            let of_calls = |time: u64| (it.calls() != 0).then_some(Time(time));
+            let of_futures = |number: u64| it.function.is_future().then_some(number);
+            table.push(Definition::from(it.function())).push(it.calls()).push(Time(it.own()));
             // As in a tree of calls: without the waits between a future's polls.
-            row.push(if it.function.is_future() {
-                Time(it.busy()).to_string()
+            let total = if it.function.is_future() { Some(Time(it.busy())) } else { of_calls(it.total()) };
+            table.push(total);
+            for time in [it.mean(), it.quantile(0.5), it.quantile(0.99)] {
+                table.push(of_calls(time));
+            }
+            if it.sums.longest.is_bound {
+                table.push(TableCell::bounded(Bound::AtMost, Time(it.max())));
             } else {
-                of_calls(it.total())
-            });
-            row.extend([it.mean(), it.quantile(0.5), it.quantile(0.99)].map(of_calls));
-            let Extreme { is_bound, .. } = it.sums.longest;
-            row.push(if is_bound { at_most(it.max()) } else { of_calls(it.max()) });
+                table.push(of_calls(it.max()));
+            }
             if has_futures {
-                let numbers = [it.unpaired.cancelled, it.unpaired.pending].map(|number| number.to_string());
-                row.push(of_futures(it.polls().to_string()));
-                row.push(of_futures(of_calls(it.total())));
-                row.extend(numbers.map(of_futures));
+                table.push(of_futures(it.polls()));
+                table.push(of_calls(it.total()).filter(|_| it.function.is_future()));
+                table.push(of_futures(it.unpaired.cancelled)).push(of_futures(it.unpaired.pending));
             }
             if has_unpaired {
-                row.push(it.unpaired.total().to_string());
+                table.push(it.unpaired.total());
             }
-            table.row(row);
         }
-        fmt::Display::fmt(&table, f)?;
-        missing(self.lost, &self.left_out, f)
+        Body::Table(table)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        missing(self.lost, &self.left_out)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
     }
 }
+
+shown!(Latencies);
+
+functions!(
+    Latencies,
+    FunctionLatency,
+    "measured",
+    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
+);
 
 /// Significant digits of the returned histograms: far finer than the buckets.
 const DIGITS: u8 = 3;

@@ -1,6 +1,6 @@
 //! The counts at one moment, as a report: a table for people, JSON and CSV for programs.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
@@ -11,10 +11,8 @@ use super::group::{Group, NUMBERS, Threads};
 use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::engine::order::Sorted;
 use crate::engine::period::Period;
-use crate::report::{
-    Cell, Columns, Row, RowDefinition, Rows, Table, Time, Written, decimal, document, functions, json,
-    labels, left_out, missing, was,
-};
+use crate::report::{Columns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::{Body, Cell, Definition, Row, Shown, Table, TableCell, Time, was};
 
 /// The counts of all functions, from [`Perf::event_counts`].
 ///
@@ -94,7 +92,7 @@ impl EventCounts {
         let profile = sampled.profiler.profile();
         let estimates: Sorted<_, Estimated> = profile
             .iter()
-            .map(|it: &FunctionProfile| (RowDefinition::from(it.function()), it.calls()))
+            .map(|it: &FunctionProfile| (Definition::from(it.function()), it.calls()))
             .collect();
         self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
             FunctionEvents {
@@ -186,7 +184,7 @@ impl EventCounts {
     /// no number). It also has the `missing` events with their reasons, the paths of the functions
     /// that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading.
@@ -194,52 +192,6 @@ impl EventCounts {
     /// function itself. A cell is empty if there is no number.
     pub fn to_csv(&self) -> String {
         of_functions(&columns(self.events())).csv(&self.functions)
-    }
-
-    fn table(&self) -> Table {
-        let seen = || self.functions.iter().filter(|it| it.is_seen());
-        // Columns that are empty for all functions are left out.
-        let is_sampled = self.budget.is_some();
-        let has_ipc = seen().any(|it| it.ipc().is_some());
-        let has_uncounted = seen().any(|it| it.uncounted() != 0);
-        let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
-        let when = |is: bool, names: &'static [&'static str]| if is { names } else { &[] };
-        let means: Vec<_> = self.events().map(|event| format!("{}/call", event.name())).collect();
-        let mut heading = vec!["function", "calls"];
-        heading.extend(when(is_sampled, &["±", "samples"]));
-        heading.extend(when(has_ipc, &["IPC"]));
-        for mean in &means {
-            heading.push(mean);
-            heading.extend(when(!is_sampled, &["self/call"]));
-        }
-        heading.extend(when(has_uncounted, &["uncounted"]));
-        heading.extend(when(has_unpaired, &["unpaired"]));
-        let mut table = Table::new(&heading);
-        let labels = labels(seen().map(|it| it.function().into()).collect());
-        for (it, label) in seen().zip(labels) {
-            let [calls, error] = it.calls.cells(|it| decimal(it.round()));
-            let mut row = vec![label, calls];
-            if is_sampled {
-                row.extend([error, it.counted().to_string()]);
-            }
-            if has_ipc {
-                row.push(it.ipc().map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}")));
-            }
-            for event in self.events() {
-                row.push(mean_cell(event, it.mean(event)));
-                if !is_sampled {
-                    row.push(mean_cell(event, it.mean_own(event)));
-                }
-            }
-            if has_uncounted {
-                row.push(it.uncounted().to_string());
-            }
-            if has_unpaired {
-                row.push(it.unpaired.total().to_string());
-            }
-            table.row(row);
-        }
-        table
     }
 }
 
@@ -280,9 +232,9 @@ impl MissingEvent {
     }
 }
 
-impl Written for EventCounts {
+impl ReportSource for EventCounts {
     fn head(&self) -> Row<'static> {
-        document("perf", self.period)
+        head("perf", self.period)
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -298,6 +250,79 @@ impl Written for EventCounts {
             .with("threads_without_events", self.threads.refused)
             .with("left_out", left_out(&self.left_out))
             .with("lost", self.lost)
+    }
+
+    fn body(&self) -> Body<'_> {
+        let seen = || self.functions.iter().filter(|it| it.is_seen());
+        // Columns that are empty for all functions are left out.
+        let is_sampled = self.budget.is_some();
+        let has_ipc = seen().any(|it| it.ipc().is_some());
+        let has_uncounted = seen().any(|it| it.uncounted() != 0);
+        let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
+        let when = |is: bool, names: &'static [&'static str]| {
+            names.iter().filter(move |_| is).map(|it| Cow::from(*it))
+        };
+        let mut heading: Vec<Cow<'_, str>> = vec!["function".into(), "calls".into()];
+        heading.extend(when(is_sampled, &["±", "samples"]));
+        heading.extend(when(has_ipc, &["IPC"]));
+        for event in self.events() {
+            heading.push(format!("{}/call", event.name()).into());
+            heading.extend(when(!is_sampled, &["self/call"]));
+        }
+        heading.extend(when(has_uncounted, &["uncounted"]));
+        heading.extend(when(has_unpaired, &["unpaired"]));
+        let mut table = Table::new(heading);
+        for it in seen() {
+            let [calls, error] = it.calls.cells(|it| Shown::Decimal(it.round()).into());
+            table.push(Definition::from(it.function())).push(calls);
+            if is_sampled {
+                table.push(error).push(it.counted());
+            }
+            if has_ipc {
+                table.push(it.ipc().map(Shown::Fixed));
+            }
+            for event in self.events() {
+                table.push(mean_cell(event, it.mean(event)));
+                if !is_sampled {
+                    table.push(mean_cell(event, it.mean_own(event)));
+                }
+            }
+            if has_uncounted {
+                table.push(it.uncounted());
+            }
+            if has_unpaired {
+                table.push(it.unpaired.total());
+            }
+        }
+        Body::Table(table)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = if self.is_given { Vec::new() } else { self.method() };
+        notes.extend(by_reason(&self.missing).into_iter().map(|missing| format!("not counted: {missing}")));
+        if self.threads.refused != 0 {
+            let threads = was(self.threads.refused, "thread");
+            notes.push(format!("{threads} without events: {}", reason(self.threads.error)));
+        }
+        if self.share() < MIN_FULL_SHARE {
+            let percent = self.share() * 100.0;
+            notes.push(format!(
+                "events took turns, and were counted {percent:.1} % of the time; ask for fewer"
+            ));
+        }
+        if let Some((cost, budget)) = self.budget {
+            notes.push(format!("cost: {:.2} % of the CPU time; budget: {budget}", cost.share() * 100.0));
+        }
+        notes.extend(ReportSource::missing(self));
+        notes
+    }
+
+    fn missing(&self) -> Vec<String> {
+        missing(self.lost, &self.left_out)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
     }
 }
 
@@ -315,55 +340,31 @@ fn unit(event: PerfEvent) -> &'static str {
 
 /// Formats a mean for people.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded nanoseconds")]
-fn mean_cell(event: PerfEvent, mean: Option<f64>) -> String {
+fn mean_cell(event: PerfEvent, mean: Option<f64>) -> TableCell<'static> {
     match mean {
-        None => "-".to_owned(),
-        Some(mean) if event == PerfEvent::TaskClock => Time(mean.round() as u64).to_string(),
-        Some(mean) if mean >= 100.0 => format!("{mean:.0}"),
-        Some(mean) => decimal((mean * 100.0).round() / 100.0),
+        Some(mean) if event == PerfEvent::TaskClock => Time(mean.round() as u64).into(),
+        mean => mean.map(Shown::Mean).into(),
     }
 }
 
-impl fmt::Display for EventCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.table(), f)?;
-        if !self.is_given {
-            self.write_method(f)?;
-        }
-        by_reason(&self.missing).try_for_each(|missing| write!(f, "\nnot counted: {missing}"))?;
-        if self.threads.refused != 0 {
-            let threads = was(self.threads.refused, "thread");
-            write!(f, "\n{threads} without events: {}", reason(self.threads.error))?;
-        }
-        if self.share() < MIN_FULL_SHARE {
-            let percent = self.share() * 100.0;
-            write!(f, "\nevents took turns, and were counted {percent:.1} % of the time; ask for fewer")?;
-        }
-        if let Some((cost, budget)) = self.budget {
-            write!(f, "\ncost: {:.2} % of the CPU time; budget: {budget}", cost.share() * 100.0)?;
-        }
-        missing(self.lost, &self.left_out, f)
-    }
-}
+shown!(EventCounts);
 
 /// The smallest share at which events count as measured all the time.
 const MIN_FULL_SHARE: f64 = 0.999;
 
 impl EventCounts {
     /// Writes how counts were read, and in which mode.
-    fn write_method(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn method(&self) -> Vec<String> {
         let cost = self.cost_of_reading;
-        match (self.threads.by_pages, self.threads.by_system_call) {
-            (0, 0) => (),
-            (_, 0) => write!(f, "\nread in user space, in {cost:.0} ns")?,
-            _ => write!(f, "\nread by a system call at each hit, in {cost:.0} ns")?,
-        }
+        let read = match (self.threads.by_pages, self.threads.by_system_call) {
+            (0, 0) => None,
+            (_, 0) => Some(format!("read in user space, in {cost:.0} ns")),
+            _ => Some(format!("read by a system call at each hit, in {cost:.0} ns")),
+        };
         let user: Vec<_> =
             self.counted.iter().filter(|it| it.leaves_kernel_out()).map(|it| it.event.name()).collect();
-        if !user.is_empty() {
-            write!(f, "\nin user mode only: {}", user.join(", "))?;
-        }
-        Ok(())
+        let user = (!user.is_empty()).then(|| format!("in user mode only: {}", user.join(", ")));
+        read.into_iter().chain(user).collect()
     }
 }
 

@@ -15,6 +15,8 @@
 //!   instants. So the part of windows that begins inside of calls longer than any timed one is the
 //!   part of time that such calls take.
 
+use probe_report::{Bound, TableCell};
+
 /// A number and its error.
 ///
 /// ```
@@ -72,11 +74,14 @@ impl Estimated {
     }
 
     /// Formats the number and its error for a table.
-    pub(in crate::consumers) fn cells(self, text: impl Fn(f64) -> String) -> [String; 2] {
+    pub(in crate::consumers) fn cells(
+        self,
+        cell: impl Fn(f64) -> TableCell<'static>,
+    ) -> [TableCell<'static>; 2] {
         match () {
-            () if self.is_exact() => [text(self.value), "exact".to_owned()],
-            () if self.is_at_least() => [format!("≥ {}", text(self.value)), String::new()],
-            () => [text(self.value), text(self.error)],
+            () if self.is_exact() => [cell(self.value), "exact".into()],
+            () if self.is_at_least() => [TableCell::bounded(Bound::AtLeast, cell(self.value)), "".into()],
+            () => [cell(self.value), cell(self.error)],
         }
     }
 

@@ -2,7 +2,6 @@
 //! cost of profiling.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -14,9 +13,8 @@ use super::thread_state::FunctionTotals;
 use crate::engine::calls::{Function, LeftOut};
 use crate::engine::period::Period;
 use crate::engine::registry::ProbeId;
-use crate::report::{
-    Cell, FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing,
-};
+use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::{Body, Cell, Definition, Row, Shown, Table, TableCell, Time};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
@@ -125,7 +123,7 @@ impl Profile {
     /// that were `left_out`, the number of hits that were `lost`, and the number of sites that were
     /// `refused`.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns the functions as comma-separated values (RFC 4180): one line each, under a heading
@@ -136,9 +134,9 @@ impl Profile {
     }
 }
 
-impl Written for Profile {
+impl ReportSource for Profile {
     fn head(&self) -> Row<'static> {
-        document("profile", self.period)
+        head("profile", self.period)
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -151,6 +149,79 @@ impl Written for Profile {
             .with("left_out", left_out(&self.left_out))
             .with("lost", self.lost)
             .with("refused", self.refused)
+    }
+
+    fn body(&self) -> Body<'_> {
+        // A call that began before the profiler takes time, too.
+        let has_time = |it: &FunctionProfile| it.share.is_some_and(|share| share.value > 0.0);
+        let is_called = |it: &FunctionProfile| it.polls().unwrap_or(it.calls()).value > 0.0 || has_time(it);
+        let called = || self.functions.iter().filter(|it| is_called(it));
+        let has_futures = called().any(|it| it.polls().is_some());
+        let has_samples = self.samples.0[0] != 0;
+        let (of_cpu, of_polls) = (&["CPU", "±"][..], &["polls", "±"][..]);
+        let heading = [
+            &["function"][..],
+            if has_samples { of_cpu } else { &[] },
+            &["calls", "±", "rate", "mean", "self", "total", "±", "samples"],
+            if has_futures { of_polls } else { &[] },
+        ]
+        .concat();
+        let mut table = Table::new(heading);
+        for it in called() {
+            let none = || [Shown::Nothing.into(), "".into()];
+            let time =
+                |time: Option<Estimated>| time.map_or_else(none, |it| it.cells(|it| Time(whole(it)).into()));
+            let number = |it: Estimated| it.cells(|it| whole(it).into());
+            table.push(Definition::from(it.function()));
+            let share = it.share.unwrap_or_default().cells(TableCell::share);
+            share.into_iter().filter(|_| has_samples).for_each(|cell| _ = table.push(cell));
+            let [[mean, _], [own, _], total] = [it.mean(), it.own(), it.total()].map(time);
+            let [rate, _] =
+                Estimated { value: it.rate(), ..it.calls() }.cells(|it| Shown::Rate(whole(it)).into());
+            number(it.calls())
+                .into_iter()
+                .chain([rate, mean, own])
+                .chain(total)
+                .for_each(|cell| _ = table.push(cell));
+            table.push(it.samples());
+            let polls = it.polls().map_or_else(none, number);
+            polls.into_iter().filter(|_| has_futures).for_each(|cell| _ = table.push(cell));
+        }
+        Body::Table(table)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.functions.is_empty() && self.left_out.is_empty() {
+            notes.push("no functions: points have no calls and no time; select entries and exits".to_owned());
+        }
+        let ([samples, elsewhere], is_partial) = self.samples;
+        if samples != 0 {
+            let outside = percent(elsewhere as f64 / samples as f64);
+            let others = if is_partial { "; some threads were not sampled" } else { "" };
+            notes.push(format!(
+                "CPU: {samples} samples of the processor's clock, {outside} in other code{others}"
+            ));
+        }
+        notes.extend(self.budget.map(|budget| self.cost.sentence(budget)));
+        if self.refused != 0 {
+            notes.push(format!("{} sites could not be switched", self.refused));
+        }
+        if self.has_panicked {
+            notes.push(
+                "its thread has panicked: this is what was known by then, all is latent since".to_owned(),
+            );
+        }
+        notes.extend(self.missing());
+        notes
+    }
+
+    fn missing(&self) -> Vec<String> {
+        missing(self.lost, &self.left_out)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
     }
 }
 
@@ -175,79 +246,7 @@ fn percent(part: f64) -> String {
 
 functions!(Profile, FunctionProfile, "sampled", "hits that were not counted, because memory was short");
 
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A call that began before the profiler takes time, too.
-        let has_time = |it: &FunctionProfile| it.share.is_some_and(|share| share.value > 0.0);
-        let is_called = |it: &FunctionProfile| it.polls().unwrap_or(it.calls()).value > 0.0 || has_time(it);
-        let called = || self.functions.iter().filter(|it| is_called(it));
-        let has_futures = called().any(|it| it.polls().is_some());
-        let [samples, elsewhere] = self.samples.0;
-        let (of_cpu, of_polls) = (&["CPU", "±"][..], &["polls", "±"][..]);
-        let heading = [
-            &["function"][..],
-            if samples == 0 { &[] } else { of_cpu },
-            &["calls", "±", "rate", "mean", "self", "total", "±", "samples"],
-            if has_futures { of_polls } else { &[] },
-        ]
-        .concat();
-        let mut table = Table::new(&heading);
-        let labels = labels(called().map(|it| it.function().into()).collect());
-        for (it, label) in called().zip(labels) {
-            let none = || ["-".to_owned(), String::new()];
-            let time = |time: Option<Estimated>| {
-                time.map_or_else(none, |it| it.cells(|it| Time(whole(it)).to_string()))
-            };
-            let number = |it: Estimated| it.cells(|it| whole(it).to_string());
-            let [calls, calls_error] = number(it.calls());
-            let [[mean, _], [own, _], [total, total_error]] = [it.mean(), it.own(), it.total()].map(time);
-            let rate = Estimated { value: it.rate(), ..it.calls() };
-            let [rate, _] = rate.cells(|rate| format!("{} /s", whole(rate)));
-            let mut row = vec![label];
-            if samples != 0 {
-                row.extend(it.share.unwrap_or_default().cells(percent));
-            }
-            let timed = it.samples().to_string();
-            row.extend([calls, calls_error, rate, mean, own, total, total_error, timed]);
-            if has_futures {
-                row.extend(it.polls().map_or_else(none, number));
-            }
-            table.row(row);
-        }
-        fmt::Display::fmt(&table, f)?;
-        if self.functions.is_empty() && self.left_out.is_empty() {
-            write!(f, "\nno functions: points have no calls and no time; select entries and exits")?;
-        }
-        if samples != 0 {
-            let outside = percent(elsewhere as f64 / samples as f64);
-            write!(f, "\nCPU: {samples} samples of the processor's clock, {outside} in other code")?;
-            if self.samples.1 {
-                write!(f, "; some threads were not sampled")?;
-            }
-        }
-        if let Some(budget) = self.budget {
-            let ProfileCost { hits, own, .. } = self.cost;
-            let (hits, own) = (Time(in_nanoseconds(hits)), Time(in_nanoseconds(own)));
-            let share = percent(self.cost.share());
-            write!(
-                f,
-                "\ncost: {share} of the CPU time ({hits} in hits, {own} in looking and switching); budget: {budget}"
-            )?;
-            let (beginning, at_first) = self.cost.beginning;
-            if budget.is_less_than(at_first) {
-                let beginning = Time(in_nanoseconds(beginning));
-                write!(f, "; {} in the first {beginning}", percent(at_first))?;
-            }
-        }
-        if self.refused != 0 {
-            write!(f, "\n{} sites could not be switched", self.refused)?;
-        }
-        if self.has_panicked {
-            write!(f, "\nits thread has panicked: this is what was known by then, all is latent since")?;
-        }
-        missing(self.lost, &self.left_out, f)
-    }
-}
+shown!(Profile);
 
 /// The cost of profiling so far.
 ///
@@ -302,6 +301,19 @@ impl ProfileCost {
     /// process has used, from 0 to 1.
     pub fn share(&self) -> f64 {
         if self.used.is_zero() { 0.0 } else { (self.hits + self.own).as_secs_f64() / self.used.as_secs_f64() }
+    }
+
+    fn sentence(&self, budget: Budget) -> String {
+        let (hits, own) = (Time(in_nanoseconds(self.hits)), Time(in_nanoseconds(self.own)));
+        let share = percent(self.share());
+        let cost = format!(
+            "cost: {share} of the CPU time ({hits} in hits, {own} in looking and switching); budget: {budget}"
+        );
+        let (beginning, at_first) = self.beginning;
+        if !budget.is_less_than(at_first) {
+            return cost;
+        }
+        format!("{cost}; {} in the first {}", percent(at_first), Time(in_nanoseconds(beginning)))
     }
 
     pub(crate) fn row(&self) -> Row<'static> {

@@ -1,15 +1,13 @@
 //! The numbers of slow calls at one moment, as a report.
 
-use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Slow;
 use crate::engine::calls::{Calls, Function, LeftOut};
 use crate::engine::clock::Scale;
 use crate::engine::period::Period;
-use crate::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing, was,
-};
+use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::{Body, Definition, Row, Table, Time, was};
 
 /// The calls of one function: how many were slow.
 ///
@@ -110,7 +108,7 @@ impl SlowCalls {
     /// number of slow calls that were `unsaid`, the paths of the functions that were `left_out`,
     /// and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
-        json(self)
+        json(self, &[])
     }
 
     /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading
@@ -135,9 +133,9 @@ impl FunctionSlow {
     }
 }
 
-impl Written for SlowCalls {
+impl ReportSource for SlowCalls {
     fn head(&self) -> Row<'static> {
-        document("slow", self.period)
+        head("slow", self.period)
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -148,6 +146,30 @@ impl Written for SlowCalls {
         let row = Row::new().with("unsaid", self.unsaid).with("left_out", left_out(&self.left_out));
         row.with("lost", self.lost)
     }
+
+    fn body(&self) -> Body<'_> {
+        let mut table = Table::new(["function", "calls", "slow", "max"]);
+        for it in self.functions.iter().filter(|it| it.calls != 0) {
+            table.push(Definition::from(it.function())).push(it.calls).push(it.slow).push(Time(it.longest));
+        }
+        Body::Table(table)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let unsaid = match self.unsaid {
+            0 => None,
+            calls => Some(format!("{} not said: too many in a second", was(calls, "slow call"))),
+        };
+        unsaid.into_iter().chain(self.missing()).collect()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        missing(self.lost, &self.left_out)
+    }
+
+    fn csv(&self) -> String {
+        self.to_csv()
+    }
 }
 
 functions!(
@@ -157,20 +179,4 @@ functions!(
     "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
 );
 
-impl fmt::Display for SlowCalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&["function", "calls", "slow", "max"]);
-        let called = || self.functions.iter().filter(|it| it.calls != 0);
-        let labels = labels(called().map(|it| it.function().into()).collect());
-        for (it, label) in called().zip(labels) {
-            let longest = Time(it.longest).to_string();
-            table.row(vec![label, it.calls.to_string(), it.slow.to_string(), longest]);
-        }
-        fmt::Display::fmt(&table, f)?;
-        match self.unsaid {
-            0 => (),
-            calls => write!(f, "\n{} not said: too many in a second", was(calls, "slow call"))?,
-        }
-        missing(self.lost, &self.left_out, f)
-    }
-}
+shown!(SlowCalls);

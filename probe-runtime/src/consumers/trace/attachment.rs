@@ -19,7 +19,8 @@ use super::ring_file::RingFile;
 use super::{Keep, Trace, TraceTotals, snapshot};
 use crate::engine::control::Attachment;
 use crate::engine::error::Error;
-use crate::report::{count, footnotes, notes, was};
+use crate::report::{footnotes, notes};
+use probe_report::{count, was};
 
 impl Attachment<Trace> {
     /// Returns the hits that were written and lost so far. The sum is exact when no thread is in a

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use crate::engine::registry::{FieldInfo, ProbeInfo};
-use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
+use crate::report::head_of_list;
 use crate::session::spec::Format;
 use probe_lang::ParseError;
 use probe_lang::selector::{SpecTerm, TextWords, split_at_equals};
 use probe_lang::spec::parse_selector;
+use probe_report::{Cell, Csv, Row, Table, array, count, was};
 
 /// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";
@@ -57,19 +58,13 @@ pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format, columns: Optio
 fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo], columns: Option<usize>) -> String {
     let has_groups = probes.iter().any(|probe| probe.group().is_some());
     let heading = ["probe", "kind", "sites", "place", "fields", "group"];
-    let mut table = Table::new(&heading[..heading.len() - usize::from(!has_groups)]);
+    let mut table = Table::new(heading[..heading.len() - usize::from(!has_groups)].iter().copied());
     for probe in probes {
-        let mut row = vec![
-            probe.path().to_owned(),
-            probe.kind().name().to_owned(),
-            probe.sites().to_string(),
-            format!("{}:{}", probe.file(), probe.line()),
-            names(probe, ", "),
-        ];
+        table.push(probe.path()).push(probe.kind().name()).push(probe.sites());
+        table.push(format!("{}:{}", probe.file(), probe.line())).push(names(probe, ", "));
         if has_groups {
-            row.push(probe.group().unwrap_or_default().to_owned());
+            table.push(probe.group().unwrap_or_default());
         }
-        table.row(row);
     }
     let table = columns.map_or_else(|| table.to_string(), |columns| format!("{table:columns$}"));
     let lines: Vec<_> = table.lines().map(str::trim_end).collect();
@@ -104,7 +99,7 @@ fn json(probes: &[&ProbeInfo]) -> String {
         let row = row.with("sites", probe.sites()).with("fields", fields);
         probe.group().into_iter().fold(row, |row, group| row.with("group", group)).json()
     };
-    heading(NAME).json("rows", &array(probes.iter().map(row))).finish()
+    head_of_list(NAME).json("rows", &array(probes.iter().map(row))).finish()
 }
 
 fn csv(probes: &[&ProbeInfo]) -> String {

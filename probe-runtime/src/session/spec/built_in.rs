@@ -10,6 +10,7 @@ use std::path::Path;
 use probe_trace::export;
 
 use super::Format;
+use super::reported::Reported;
 use super::reporter::{Rendered, Reporter};
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
@@ -19,19 +20,18 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
-use crate::consumers::{Aggregate, Count, Groups};
+use crate::consumers::{Aggregate, Count};
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::engine::control::Attachment;
-#[cfg(any(feature = "latency", feature = "profiler"))]
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::{Measured, Metrics};
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use crate::report::missing_lines;
-use crate::report::notes_of_counts;
+#[cfg(feature = "call-tree")]
+use crate::report::missing;
+use crate::report::{ReportSource, notes_of_counts};
 use probe_lang::{ParseError, Setting};
 
 /// Formats of a report with rows and columns.
@@ -56,11 +56,24 @@ macro_rules! of_this_crate {
     };
 }
 
-/// A report as a table, which the formatter's width cuts.
-macro_rules! within {
-    () => {
+/// A report that is made from values: `values!(|attachment, only| report)`. The other formats are
+/// its consumer's own.
+macro_rules! values {
+    ($source:expr $(, $format:pat => $own:expr)*) => {
+        fn source(attachment: &Attachment<Self>, only: &[ProbeId]) -> Option<Box<dyn ReportSource>> {
+            let source: fn(&Attachment<Self>, &[ProbeId]) -> _ = $source;
+            Some(Box::new(source(attachment, only)))
+        }
+
+        fn report(attachment: &Attachment<Self>, format: Format) -> Rendered {
+            match format {
+                $($format => $own(attachment),)*
+                _ => Reported::report(attachment, format),
+            }
+        }
+
         fn report_within(attachment: &Attachment<Self>, columns: usize) -> Rendered {
-            format!("{attachment:columns$}").into()
+            Reported::report_within(attachment, columns)
         }
     };
 }
@@ -73,16 +86,9 @@ impl Reporter for Count {
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
-    within!();
     of_this_crate!(Self::with_settings);
 
-    fn report(counts: &Attachment<Self>, format: Format) -> Rendered {
-        match format {
-            Format::Json => counts.counts().to_json().into(),
-            Format::Csv => counts.counts().to_csv().into(),
-            _ => counts.to_string().into(),
-        }
-    }
+    values!(|counts, _| counts.counts_report());
 
     fn notes(counts: &Attachment<Self>) -> Vec<String> {
         notes_of_counts(counts.untyped())
@@ -94,33 +100,9 @@ impl Reporter for Aggregate {
     const ABOUT: &'static str = "the sum of a number, for each group of hits";
     const EXAMPLE: &'static str = "bytes";
     const FORMATS: &'static [Format] = TABLE;
-    within!();
     of_this_crate!(|_| Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`")));
 
-    fn report(aggregate: &Attachment<Self>, format: Format) -> Rendered {
-        let to_text: fn(&Groups) -> String = match format {
-            Format::Json => Groups::to_json,
-            Format::Csv => Groups::to_csv,
-            _ => return aggregate.to_string().into(),
-        };
-        let groups = aggregate.groups();
-        Rendered { content: to_text(&groups), missing: groups.notes() }
-    }
-}
-
-/// Reports calls as text, JSON or CSV: `table!(attachment, format, report)`.
-#[cfg(any(feature = "latency", feature = "profiler"))]
-macro_rules! table {
-    ($attachment:ident, $format:ident, $read:ident) => {
-        match $format {
-            Format::Json => $attachment.$read().to_json().into(),
-            Format::Csv => {
-                let it = $attachment.$read();
-                Rendered { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
-            }
-            _ => $attachment.to_string().into(),
-        }
-    };
+    values!(|aggregate, _| aggregate.groups());
 }
 
 #[cfg(feature = "latency")]
@@ -132,16 +114,9 @@ impl Reporter for Latency {
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
-    within!();
     of_this_crate!(Self::with_settings);
 
-    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
-        table!(calls, format, latencies)
-    }
-
-    fn report_only(calls: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
-        (format == Format::Json).then(|| calls.latencies_only(only).to_json().into())
-    }
+    values!(|calls, only| if only.is_empty() { calls.latencies() } else { calls.latencies_only(only) });
 }
 
 #[cfg(feature = "latency")]
@@ -151,12 +126,9 @@ impl Reporter for Slow {
     const OPTIONS: &'static [&'static str] = &["over", "at_most"];
     const EXAMPLE: &'static str = "over=5ms";
     const FORMATS: &'static [Format] = TABLE;
-    within!();
     of_this_crate!(Self::with_settings);
 
-    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
-        table!(calls, format, slow_calls)
-    }
+    values!(|calls, _| calls.slow_calls());
 }
 
 #[cfg(feature = "call-tree")]
@@ -166,20 +138,20 @@ impl Reporter for CallTree {
     const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
-    within!();
     of_this_crate!(Self::with_settings);
 
-    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
-        let write = match format {
-            Format::Json => return calls.tree().to_json().into(),
-            Format::Csv => Tree::to_csv,
-            Format::Svg => Tree::to_svg,
-            Format::Folded => Tree::to_folded,
-            _ => return calls.to_string().into(),
-        };
-        let tree = calls.tree();
-        Rendered { content: write(&tree), missing: missing_lines(tree.lost(), tree.left_out()) }
-    }
+    values!(
+        |calls, _| calls.tree(),
+        Format::Svg => |calls| stacks(calls, Tree::to_svg),
+        Format::Folded => |calls| stacks(calls, Tree::to_folded)
+    );
+}
+
+/// Returns the tree in a format that has no place for what it lacks.
+#[cfg(feature = "call-tree")]
+fn stacks(calls: &Attachment<CallTree>, write: fn(&Tree) -> String) -> Rendered {
+    let tree = calls.tree();
+    Rendered { content: write(&tree), missing: missing(tree.lost(), tree.left_out()) }
 }
 
 #[cfg(feature = "profiler")]
@@ -189,18 +161,11 @@ impl Reporter for Profiler {
     const OPTIONS: &'static [&'static str] = &["budget"];
     const EXAMPLE: &'static str = "budget=1%";
     const FORMATS: &'static [Format] = TABLE;
-    within!();
     of_this_crate!(|settings| settings.iter().try_fold(Self::new(), |profiler, it| {
         Ok(profiler.budget(it.value().parse().map_err(|why: String| it.invalid_value(why))?))
     }));
 
-    fn report(profile: &Attachment<Self>, format: Format) -> Rendered {
-        table!(profile, format, profile)
-    }
-
-    fn report_only(profile: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
-        (format == Format::Json).then(|| profile.profile_only(only).to_json().into())
-    }
+    values!(|profile, only| if only.is_empty() { profile.profile() } else { profile.profile_only(only) });
 }
 
 #[cfg(feature = "perf")]
@@ -210,12 +175,9 @@ impl Reporter for Perf {
     const OPTIONS: &'static [&'static str] = &["events", "budget"];
     const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
     const FORMATS: &'static [Format] = TABLE;
-    within!();
     of_this_crate!(Self::with_settings);
 
-    fn report(events: &Attachment<Self>, format: Format) -> Rendered {
-        table!(events, format, event_counts)
-    }
+    values!(|events, _| events.event_counts());
 }
 
 #[cfg(feature = "trace")]

@@ -12,17 +12,17 @@ use crate::engine::control::Untyped;
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
-use crate::report::{array, quoted};
+use crate::report::{ReportSource, json, view};
+use probe_report::{array, quoted};
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
 pub(crate) trait Reported: Any + Send + Sync {
     /// Returns the current report. A format that its consumer lacks is replaced by text.
     fn report(&self, format: Format) -> Rendered;
 
-    /// Returns the same, perhaps without the functions that have none of these probes. An empty
-    /// slice is for all.
+    /// Returns the values of the report, if its consumer has them. See [`Reporter::source`].
     #[cfg(probe_agent)]
-    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered;
+    fn source(&self, only: &[ProbeId]) -> Option<Box<dyn ReportSource>>;
 
     fn report_within(&self, columns: usize) -> Rendered;
 
@@ -46,21 +46,28 @@ pub(crate) trait Reported: Any + Send + Sync {
 
 impl<C: Reporter> Reported for Attachment<C> {
     fn report(&self, format: Format) -> Rendered {
-        if format != Format::Text && format != Format::Prometheus && C::FORMATS.contains(&format) {
-            let rendered = C::report(self, format);
-            return if format == Format::Json { with_notes_in_json(self, rendered) } else { rendered };
+        let has = format != Format::Prometheus && C::FORMATS.contains(&format);
+        let format = if has { format } else { Format::Text };
+        match (C::source(self, &[]), format) {
+            (Some(source), Format::Text) => view(&*source, C::notes(self)).to_string().into(),
+            (Some(source), Format::Json) => json(&*source, &C::notes(self)).into(),
+            (Some(source), Format::Csv) => Rendered { content: source.csv(), missing: source.missing() },
+            (None, Format::Text) => with_notes(self, C::report(self, Format::Text)),
+            (None, Format::Json) => with_notes_in_json(self, C::report(self, format)),
+            _ => C::report(self, format),
         }
-        with_notes(self, C::report(self, Format::Text))
     }
 
     #[cfg(probe_agent)]
-    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered {
-        let limited = if only.is_empty() { None } else { C::report_only(self, format, only) };
-        limited.unwrap_or_else(|| Reported::report(self, format))
+    fn source(&self, only: &[ProbeId]) -> Option<Box<dyn ReportSource>> {
+        C::source(self, only)
     }
 
     fn report_within(&self, columns: usize) -> Rendered {
-        with_notes(self, C::report_within(self, columns))
+        match C::source(self, &[]) {
+            Some(source) => format!("{:columns$}", view(&*source, C::notes(self))).into(),
+            None => with_notes(self, C::report_within(self, columns)),
+        }
     }
 
     fn is_streamed(&self, format: Format) -> bool {

@@ -9,7 +9,7 @@ use crate::engine::control::{Attachment, Consumer};
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
-use crate::report::notes;
+use crate::report::{ReportSource, notes};
 use probe_lang::{ParseError, Setting};
 
 /// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) makes it
@@ -140,11 +140,11 @@ pub trait Reporter: Consumer + Sized {
     /// [`Format::Prometheus`].
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
 
-    /// Returns the current report without the functions that have none of these probes, for a
-    /// client that asks for some of many. `None` if it can't be limited, or in this format: the
-    /// client gets the whole [`report`](Self::report) then.
-    fn report_only(attachment: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
-        let _ = (attachment, format, only);
+    /// Returns the values of a report of this crate's consumers, without the functions that have
+    /// none of these probes; of all functions if there are none.
+    #[doc(hidden)]
+    fn source(attachment: &Attachment<Self>, only: &[ProbeId]) -> Option<Box<dyn ReportSource>> {
+        let _ = (attachment, only);
         None
     }
 

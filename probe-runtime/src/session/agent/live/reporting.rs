@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use probe_protocol::{Body, FailureKind};
+use probe_protocol::{Body, FailureKind, ReportForm, encode_values};
+use probe_report::View;
 
 use super::attachments::{ClientAttachment, flush, has_snapshots};
 use super::out::{Out, done};
@@ -15,50 +16,73 @@ use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
+use crate::report::{document, view};
 use crate::session::spec::{Format, Rendered, SpecAttachment};
 use probe_lang::error::floor_char_boundary;
 use probe_lang::format::endings;
 
-fn chosen<'a>(
-    attachment: &'a ClientAttachment,
-    consumer: u32,
-    format: &str,
-) -> Result<(&'a SpecAttachment, Format), Stop> {
-    let Some(one) = attachment.consumers.iter().nth(consumer as usize) else {
+fn consumer(attachment: &ClientAttachment, consumer: u32) -> Result<&SpecAttachment, Stop> {
+    attachment.consumers.iter().nth(consumer as usize).ok_or_else(|| {
         let (id, len) = (attachment.id, attachment.consumers.len());
         let message = format!("attachment {id} has no consumer {consumer}; it has {len}, from 0");
-        return Err(failed(FailureKind::Unknown, message));
-    };
-    let known = one.formats().iter().copied().find(|it| it.ending() == format);
-    let Some(format) = known else {
+        failed(FailureKind::Unknown, message)
+    })
+}
+
+fn known_format(one: &SpecAttachment, format: &str) -> Result<Format, Stop> {
+    one.formats().iter().copied().find(|it| it.ending() == format).ok_or_else(|| {
         let format = super::stop::cut(format.to_owned(), 20);
         let (name, has) = (one.consumer(), endings(one.formats()));
         let message = format!("`{name}` has no report as .{format}; it has {has}");
-        return Err(failed(FailureKind::Malformed, message));
-    };
-    Ok((one, format))
+        failed(FailureKind::Malformed, message)
+    })
 }
 
-/// Sends the current report of a consumer, or that of the functions with `only` these probes. If it
-/// is a trace, its file has the events before.
+/// Sends the current report of a consumer.
 pub(super) fn report(
     attachment: &ClientAttachment,
-    consumer: u32,
-    format: &str,
-    only: &[u32],
+    number: u32,
+    form: &ReportForm,
     out: &Out<'_>,
 ) -> Result<Body, Stop> {
-    let (one, format) = chosen(attachment, consumer, format)?;
+    let one = consumer(attachment, number)?;
+    match form {
+        ReportForm::Document { only } => {
+            let only: Vec<_> = only.iter().map(|number| ProbeId::new(*number as usize)).collect();
+            let Some(source) = one.reported().source(&only) else {
+                return file(one, Format::Json.ending(), out);
+            };
+            // Notes are about all sites, of which each is looked at.
+            let notes = if only.is_empty() { one.notes() } else { Vec::new() };
+            send_values(&encode_values(&document(&*source)), out)?;
+            Ok(done(notes))
+        }
+        ReportForm::View => {
+            // The client may read the file of a trace as it grows: it has the events before.
+            let missing = flush(one, PATIENCE);
+            match one.reported().source(&[]) {
+                Some(source) => send_values(&encode_values(&view(&*source, one.notes())), out)?,
+                None => send_values(&encode_values(&View::text(one.to_string())), out)?,
+            }
+            Ok(done(missing))
+        }
+        ReportForm::File { format } => file(one, format, out),
+        _ => Err(failed(FailureKind::Protocol, "this form of a report is not known")),
+    }
+}
+
+fn send_values(bytes: &[u8], out: &Out<'_>) -> Result<(), Stop> {
+    bytes.chunks(PART).try_for_each(|part| out.send(Body::Values(part.to_vec())))
+}
+
+/// Sends the content of a report's file.
+fn file(one: &SpecAttachment, format: &str, out: &Out<'_>) -> Result<Body, Stop> {
+    let format = known_format(one, format)?;
     if one.reported().is_streamed(format) {
         let message = format!("a report as .{} goes to a file; ask for a snapshot", format.ending());
         return Err(failed(FailureKind::Malformed, message));
     }
-    let (content, notes): (_, Vec<_>) = match format {
-        Format::Text => {
-            // The client may read the file as it grows.
-            let missing = flush(one, PATIENCE);
-            (one.to_string(), missing.into_iter().collect())
-        }
+    let (content, notes) = match format {
         #[cfg(feature = "metrics")]
         Format::Prometheus => {
             let mut metrics = Metrics::default();
@@ -66,12 +90,10 @@ pub(super) fn report(
             metrics.count_lost(lost_hits());
             (metrics.to_prometheus(), one.notes())
         }
+        Format::Text | Format::Json => (one.reported().report(format).content, Vec::new()),
         _ => {
-            let only: Vec<_> = only.iter().map(|number| ProbeId::new(*number as usize)).collect();
-            let Rendered { content, missing } = one.reported().report_only(format, &only);
-            // Notes are about all sites, of which each is looked at.
-            let notes = if only.is_empty() { one.notes() } else { Vec::new() };
-            (content, notes.into_iter().chain(missing).collect())
+            let Rendered { content, missing } = one.reported().report(format);
+            (content, one.notes().into_iter().chain(missing).collect())
         }
     };
     let mut rest = content.as_str();
@@ -86,11 +108,12 @@ pub(super) fn report(
 /// Writes what a flight recorder holds to a file.
 pub(super) fn snapshot(
     attachment: &ClientAttachment,
-    consumer: u32,
+    number: u32,
     format: &str,
     file: Option<File>,
 ) -> Result<Body, Stop> {
-    let (one, format) = chosen(attachment, consumer, format)?;
+    let one = consumer(attachment, number)?;
+    let format = known_format(one, format)?;
     if !has_snapshots(one) || !one.reported().is_streamed(format) {
         let [others @ .., last] = &Format::SNAPSHOTS.map(|it| format!(".{}", it.ending()));
         let message = format!(

@@ -34,8 +34,8 @@ pub(super) fn answer(
         Request::List { selector } => listing::list(&selector, out),
         Request::Status => Ok(Body::Status(status())),
         Request::Attach(asked) => attach(session, asked, file),
-        Request::Report { attachment, consumer, format, only } => {
-            reporting::report(&*found(attachment)?, consumer, &format, &only, out)
+        Request::Report { attachment, consumer, form } => {
+            reporting::report(&*found(attachment)?, consumer, &form, out)
         }
         Request::Snapshot { attachment, consumer, format } => {
             let file = file.map(writable_file).transpose()?;

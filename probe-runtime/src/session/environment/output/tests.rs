@@ -26,7 +26,7 @@ struct Made(fn() -> Rendered);
 
 impl Reported for Made {
     #[cfg(probe_agent)]
-    fn report_only(&self, _format: Format, _only: &[crate::engine::registry::ProbeId]) -> Rendered {
+    fn source(&self, _: &[crate::engine::registry::ProbeId]) -> Option<Box<dyn crate::report::ReportSource>> {
         unreachable!("no client asks for it")
     }
 

@@ -20,8 +20,8 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::UnmatchedTerm;
-use crate::report::Time;
 use probe_lang::spec::CallTrigger;
+use probe_report::Time;
 use snapshots::{Recorder, Recorders};
 
 /// The attached triggers of a text. Dropping them waits until a snapshot under way is written.

@@ -4,41 +4,25 @@
 use std::borrow::Cow;
 use std::iter;
 
-use crate::engine::calls::Function;
-use crate::engine::order::sort_by;
-use crate::engine::registry::ProbeInfo;
-
 /// The definition of a row's function or probe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct RowDefinition<'a> {
-    pub(crate) path: &'a str,
+pub struct Definition<'a> {
+    pub path: &'a str,
     /// Empty for a row without a definition, such as a thread.
-    pub(crate) file: &'a str,
+    pub file: &'a str,
     /// 0 if it is unknown.
-    pub(crate) line: u32,
-}
-
-impl<'a> From<&'a Function> for RowDefinition<'a> {
-    fn from(function: &'a Function) -> Self {
-        Self { path: function.path(), file: function.file(), line: function.line() }
-    }
-}
-
-impl<'a> From<&'a ProbeInfo> for RowDefinition<'a> {
-    fn from(probe: &'a ProbeInfo) -> Self {
-        Self { path: probe.path(), file: probe.file(), line: probe.line() }
-    }
+    pub line: u32,
 }
 
 /// Returns the labels of a table's rows: the path, or `path (src/a.rs:12)` if another row of the
 /// table has the same path and a different definition.
-pub(crate) fn labels(rows: Vec<RowDefinition<'_>>) -> Vec<String> {
+pub fn labels(rows: Vec<Definition<'_>>) -> Vec<String> {
     let mut labels: Vec<_> = rows.iter().map(|row| row.path.to_owned()).collect();
     let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
-    sort_by(&mut rows, |(_, a), (_, b)| a.path.cmp(b.path));
+    rows.sort_by(|(_, a), (_, b)| a.path.cmp(b.path));
     let alike = rows.chunk_by(|(_, a), (_, b)| a.path == b.path);
     for rows in alike.filter(|rows| rows.iter().any(|(_, row)| *row != rows[0].1)) {
-        for (at, RowDefinition { path, file, line }) in rows {
+        for (at, Definition { path, file, line }) in rows {
             match (*file, *line) {
                 ("", _) => (),
                 (file, 0) => labels[*at] = format!("{path} ({file})"),
@@ -60,7 +44,7 @@ pub fn ending(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// Cuts the end.
-pub(super) fn beginning(text: &str, width: usize) -> Cow<'_, str> {
+pub fn beginning(text: &str, width: usize) -> Cow<'_, str> {
     if text.chars().count() <= width {
         return text.into();
     }
@@ -84,12 +68,12 @@ pub fn shortened(name: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// Shortens names to a width. Those that were different stay so, where a part of them can tell.
-pub(super) fn names(whole: &[&str], width: usize) -> Vec<String> {
+pub fn names(whole: &[&str], width: usize) -> Vec<String> {
     let mut short: Vec<_> = whole.iter().map(|it| shortened(it, width).into_owned()).collect();
     let others: [fn(&str, usize) -> String; 2] = [|it, width| ending(it, width).into_owned(), ends];
     for other in others {
         let mut order: Vec<_> = (0..whole.len()).collect();
-        sort_by(&mut order, |a, b| short[*a].cmp(&short[*b]));
+        order.sort_by(|a, b| short[*a].cmp(&short[*b]));
         let alike = order.chunk_by(|a, b| short[*a] == short[*b]);
         let ambiguous: Vec<_> = alike
             .filter(|alike| alike.iter().any(|at| whole[*at] != whole[alike[0]]))
@@ -152,7 +136,7 @@ mod tests {
             ("start", "", 0),
         ];
         assert_eq!(
-            labels(rows.map(|(path, file, line)| RowDefinition { path, file, line }).into()),
+            labels(rows.map(|(path, file, line)| Definition { path, file, line }).into()),
             [
                 "app::read (src/a.rs:12)", "app::read (src/b.rs:12)", "app::read (src/b.rs:30)",
                 "app::write", "app::write", "start (libone.so)", "start (libtwo.so)", "start",

@@ -1,9 +1,13 @@
-//! Text tables with aligned columns: words to the left, numbers to the right.
+//! Tables: typed cells, drawn as text with aligned columns, words to the left, numbers to the right.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::mem;
 
-use super::names::{beginning, names};
+use probe_lang::units::Time;
+
+use crate::json::decimal;
+use crate::names::{Definition, beginning, labels, names};
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -13,8 +17,187 @@ const LEAST_OF_NAMES: usize = 12;
 /// The heading of the column whose beginnings matter.
 const BEGINS: &str = "fields";
 
+/// How exact a shown value is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Bound {
+    #[default]
+    Exact,
+    /// The value is no larger.
+    AtMost,
+    /// The value is no smaller.
+    AtLeast,
+}
+
+/// A value as people see it.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Shown<'a> {
+    /// There was no measurement: `-`.
+    Nothing,
+    Text(Cow<'a, str>),
+    /// A definition's path. Definitions of the same path get their file and line.
+    Name {
+        path: Cow<'a, str>,
+        file: Cow<'a, str>,
+        line: u32,
+    },
+    Number(u64),
+    Integer(i128),
+    /// Without trailing zeros.
+    Decimal(f64),
+    /// A mean: fewer digits, the larger it is.
+    Mean(f64),
+    /// With two digits after the point.
+    Fixed(f64),
+    /// A part of 1, as a percentage.
+    Share(f64),
+    /// Nanoseconds.
+    Time(u64),
+    /// In a second.
+    Rate(u64),
+    /// A bar of this many letters.
+    Bar(u8),
+}
+
+/// A cell of a table.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TableCell<'a> {
+    pub bound: Bound,
+    pub value: Shown<'a>,
+}
+
+impl<'a> TableCell<'a> {
+    /// The value is a bound of the true one.
+    pub fn bounded(bound: Bound, value: impl Into<Self>) -> Self {
+        Self { bound, ..value.into() }
+    }
+
+    /// A part of 1, as a percentage.
+    pub fn share(part: f64) -> Self {
+        Shown::Share(part).into()
+    }
+}
+
+impl fmt::Display for TableCell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.bound {
+            Bound::Exact => "",
+            Bound::AtMost => "≤ ",
+            Bound::AtLeast => "≥ ",
+        })?;
+        match &self.value {
+            Shown::Nothing => f.write_str("-"),
+            Shown::Text(text) | Shown::Name { path: text, .. } => f.write_str(text),
+            Shown::Number(number) => write!(f, "{number}"),
+            Shown::Integer(number) => write!(f, "{number}"),
+            Shown::Decimal(number) => f.write_str(&decimal(*number)),
+            Shown::Mean(mean) if *mean >= 100.0 => write!(f, "{mean:.0}"),
+            Shown::Mean(mean) => f.write_str(&decimal((mean * 100.0).round() / 100.0)),
+            Shown::Fixed(number) => write!(f, "{number:.2}"),
+            Shown::Share(part) => write!(f, "{:.2} %", 100.0 * part),
+            Shown::Time(time) => write!(f, "{}", Time(*time)),
+            Shown::Rate(rate) => write!(f, "{rate} /s"),
+            Shown::Bar(letters) => (0..*letters).try_for_each(|_| f.write_str("█")),
+        }
+    }
+}
+
+impl<'a> From<Shown<'a>> for TableCell<'a> {
+    fn from(value: Shown<'a>) -> Self {
+        Self { bound: Bound::Exact, value }
+    }
+}
+
+/// `from!(Type as value => shown)`.
+macro_rules! from {
+    ($($of:ty as $value:ident => $shown:expr),* $(,)?) => {$(
+        impl<'a> From<$of> for TableCell<'a> {
+            fn from($value: $of) -> Self {
+                $shown.into()
+            }
+        }
+    )*};
+}
+
+from! {
+    &'a str as text => Shown::Text(text.into()),
+    String as text => Shown::Text(text.into()),
+    Cow<'a, str> as text => Shown::Text(text),
+    u64 as number => Shown::Number(number),
+    u32 as number => Shown::Number(number.into()),
+    usize as number => Shown::Number(number as u64),
+    Time as time => Shown::Time(time.0),
+    Definition<'a> as it => Shown::Name { path: it.path.into(), file: it.file.into(), line: it.line },
+}
+
+/// No measurement is a dash.
+impl<'a, T: Into<TableCell<'a>>> From<Option<T>> for TableCell<'a> {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or(Shown::Nothing.into(), Into::into)
+    }
+}
+
 /// Rows under a heading.
-pub struct Table {
+#[derive(Clone, PartialEq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Table<'a> {
+    heading: Vec<Cow<'a, str>>,
+    /// Row by row.
+    cells: Vec<TableCell<'a>>,
+}
+
+impl<'a> Table<'a> {
+    /// Begins a table with these columns.
+    pub fn new<Name: Into<Cow<'a, str>>>(heading: impl IntoIterator<Item = Name>) -> Self {
+        Self { heading: heading.into_iter().map(Into::into).collect(), cells: Vec::new() }
+    }
+
+    /// Adds the next cell of a row. A row has as many as the heading.
+    pub fn push(&mut self, cell: impl Into<TableCell<'a>>) -> &mut Self {
+        self.cells.push(cell.into());
+        self
+    }
+
+    /// Adds a row with as many cells as the heading.
+    ///
+    /// # Panics
+    /// If the number of cells is another one.
+    pub fn row(&mut self, row: impl IntoIterator<Item: Into<TableCell<'a>>>) {
+        let before = self.cells.len();
+        self.cells.extend(row.into_iter().map(Into::into));
+        assert_eq!(self.cells.len(), before + self.heading.len(), "a cell for each column");
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Adds the table's lines to a text, without spaces at their ends.
+    pub fn add_lines_to(&self, text: &mut String) {
+        // Writing to a `String` can't fail.
+        let _ = Layout::new(self).lines(None, |line| {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            Ok(())
+        });
+    }
+
+    /// Returns the labels of definitions, by their places among the cells.
+    fn labels(&self) -> Vec<(usize, String)> {
+        let names = self.cells.iter().enumerate().filter_map(|(at, cell)| match &cell.value {
+            Shown::Name { path, file, line } => Some((at, Definition { path, file, line: *line })),
+            _ => None,
+        });
+        let (places, names): (Vec<_>, Vec<_>) = names.unzip();
+        places.into_iter().zip(labels(names)).collect()
+    }
+}
+
+/// The text of a table's cells.
+struct Layout {
     columns: usize,
     /// The text of all cells in one string: a row has about ten cells, and tables have thousands of
     /// rows.
@@ -28,50 +211,27 @@ struct CellEnd {
     width: usize,
 }
 
-impl Table {
-    /// Begins a table with these columns.
-    pub fn new(heading: &[&str]) -> Self {
-        let mut table = Self { columns: heading.len(), text: String::new(), cells: Vec::new() };
-        heading.iter().for_each(|name| table.cell(name));
-        table
+impl Layout {
+    fn new(table: &Table<'_>) -> Self {
+        let mut layout = Self { columns: table.heading.len(), text: String::new(), cells: Vec::new() };
+        table.heading.iter().for_each(|name| layout.add(format_args!("{name}")));
+        let mut labels = table.labels().into_iter().peekable();
+        // A program may have sent a row that is not whole.
+        let whole = table.cells.len().checked_div(layout.columns).unwrap_or(0) * layout.columns;
+        for (at, cell) in table.cells.iter().enumerate().take(whole) {
+            match labels.next_if(|(label_at, _)| *label_at == at) {
+                Some((_, label)) => layout.add(format_args!("{label}")),
+                None => layout.add(format_args!("{cell}")),
+            }
+        }
+        layout
     }
 
-    /// Adds a row with as many cells as the heading.
-    ///
-    /// # Panics
-    /// If the number of cells is another one.
-    pub fn row(&mut self, row: Vec<String>) {
-        assert_eq!(row.len(), self.columns, "a cell for each column");
-        row.into_iter().for_each(|cell| self.cell(&cell));
-    }
-
-    /// Adds the next cell of a row, without a `String` for each. A row has as many as the heading.
-    pub fn shown(&mut self, cell: fmt::Arguments<'_>) {
+    /// Adds the text of the next cell.
+    fn add(&mut self, cell: fmt::Arguments<'_>) {
         let start = self.text.len();
         // Writing to a `String` can't fail.
         let _ = self.text.write_fmt(cell);
-        self.ends_from(start);
-    }
-
-    /// Adds the table's lines to a text, without spaces at their ends.
-    pub fn add_lines_to(&self, text: &mut String) {
-        // Writing to a `String` can't fail.
-        let _ = self.lines(None, |line| {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            Ok(())
-        });
-    }
-
-    /// Adds the next cell of a row, a text.
-    pub fn cell(&mut self, cell: &str) {
-        let start = self.text.len();
-        self.text.push_str(cell);
-        self.ends_from(start);
-    }
-
-    /// Ends a cell that began at this place.
-    fn ends_from(&mut self, start: usize) {
         let cell = &self.text[start..];
         let width = if cell.is_ascii() { cell.len() } else { cell.chars().count() };
         self.cells.push(CellEnd { end: self.text.len(), width });
@@ -120,7 +280,7 @@ impl Drawn<'_> {
     }
 }
 
-impl Table {
+impl Layout {
     fn columns(&self) -> Vec<Drawn<'_>> {
         let has_rows = self.cells.len() > self.columns;
         let mut columns: Vec<_> = (self.cells().take(self.columns))
@@ -211,10 +371,10 @@ impl Table {
 }
 
 /// Draws the table, within the formatter's width if there is one.
-impl fmt::Display for Table {
+impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (room, mut is_first) = (f.width(), true);
-        self.lines(room, |line| {
+        Layout::new(self).lines(room, |line| {
             if !mem::take(&mut is_first) {
                 f.write_str("\n")?;
             }
@@ -234,13 +394,13 @@ fn push_spaces(line: &mut String, mut many: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::Table;
+    use super::*;
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["probe", "kind", "hits", "mean"]);
-        table.row(vec!["app::handle".into(), "entry".into(), "7".into(), "≤ 1.50 µs".into()]);
-        table.row(vec!["app::é".into(), "point".into(), "1234".into(), "-".into()]);
+        let mut table = Table::new(["probe", "kind", "hits", "mean"]);
+        table.row(["app::handle", "entry", "7", "≤ 1.50 µs"]);
+        table.row(["app::é", "point", "1234", "-"]);
         assert_eq!(
             table.to_string(),
             "probe        kind   hits       mean\n\
@@ -251,31 +411,30 @@ mod tests {
 
     #[test]
     fn a_heading_alone_is_aligned_as_words_and_long_names_fit() {
-        assert_eq!(Table::new(&["probe", "hits"]).to_string(), "probe  hits");
+        assert_eq!(Table::new(["probe", "hits"]).to_string(), "probe  hits");
         let name = "long_".repeat(20);
-        let mut table = Table::new(&["probe", "hits"]);
-        table.row(vec![name.clone(), "7".into()]);
+        let mut table = Table::new(["probe", "hits"]);
+        table.row([&*name, "7"]);
         assert_eq!(table.to_string(), format!("probe{}  hits\n{name}     7", " ".repeat(95)));
     }
 
     #[test]
     fn lines_without_spaces_at_their_ends() {
-        let mut table = Table::new(&["probe", "hits", "fields"]);
-        ["a", "12", "", "b:7"].iter().for_each(|cell| table.cell(cell));
-        table.shown(format_args!("{}", 3));
-        table.cell("x");
+        let mut table = Table::new(["probe", "hits", "fields"]);
+        table.row(["a", "12", ""]);
+        table.push("b:7").push(3_u64).push("x");
         assert_eq!(table.to_string(), "probe  hits  fields\na        12  \nb:7       3  x");
         let mut text = "> ".to_owned();
         table.add_lines_to(&mut text);
         assert_eq!(text, "> probe  hits  fields\na        12\nb:7       3  x\n");
     }
 
-    fn fitting() -> Table {
-        let mut table = Table::new(&["function", "calls", "self", "±", "fields"]);
+    fn fitting() -> Table<'static> {
+        let mut table = Table::new(["function", "calls", "self", "±", "fields"]);
         for (name, calls, error) in
             [("app::store::read_the_whole", "7", "±2 %"), ("app::Pool<app::Item>::take", "1234567890123", "")]
         {
-            table.row([name, calls, "3.21 ms", error, "bytes: u64, request: str"].map(str::to_owned).into());
+            table.row([name, calls, "3.21 ms", error, "bytes: u64, request: str"]);
         }
         table
     }
@@ -300,6 +459,36 @@ mod tests {
              …d_the_whole              7  bytes: u64…\n\
              …ol<…>::take  1234567890123  bytes: u64…\n\
              too wide to show: self, ±",
+        );
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let name = |line| Definition { path: "app::go", file: "a.rs", line };
+        let mut table = Table::new(["function", "of", "max", "share", "mean", "IPC", ""]);
+        table.row([
+            name(3).into(),
+            7_u64.into(),
+            TableCell::bounded(Bound::AtMost, Time(1_500)),
+            TableCell::share(0.5),
+            Shown::Mean(1234.5).into(),
+            Shown::Fixed(2.0).into(),
+            Shown::Bar(3).into(),
+        ]);
+        table.row([
+            name(9).into(),
+            Shown::Integer(-7).into(),
+            TableCell::bounded(Bound::AtLeast, Shown::Rate(9)),
+            None::<u64>.into(),
+            Shown::Mean(0.126).into(),
+            Shown::Decimal(0.5).into(),
+            "".into(),
+        ]);
+        assert_eq!(
+            table.to_string(),
+            "function          of  max          share  mean   IPC  \n\
+             app::go (a.rs:3)  7   ≤ 1.50 µs  50.00 %  1234  2.00  ███\n\
+             app::go (a.rs:9)  -7  ≥ 9 /s           -  0.13   0.5  "
         );
     }
 }

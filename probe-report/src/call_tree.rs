@@ -1,10 +1,13 @@
-//! The tree as text: a table whose last column is drawn as a tree.
+//! Trees of calls: a table whose last column is drawn as a tree.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::tree::{Tree, TreeNode, share};
-use crate::report::{Table, Time, count, labels, shortened};
+use probe_lang::units::Time;
+
+use crate::names::{Definition, labels, shortened};
+use crate::nouns::count;
+use crate::table::{Table, TableCell};
 
 /// Columns by which each level is indented.
 const INDENT: usize = 3;
@@ -14,23 +17,76 @@ const SHORTEST: usize = 20;
 /// the text grows with the number of its lines only.
 const DRAWN: usize = 100;
 
-/// Writes the tree, within the formatter's width.
-pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let all = tree.total();
-    let long: Vec<_> = tree.iter().filter(|node| node.total().saturating_mul(1000) >= all).collect();
-    let has_polls = long.iter().any(|node| node.polls() != 0);
-    let cells: Vec<_> = long.iter().map(|node| numbers(node, all, has_polls)).collect();
+/// A function at one place of the tree, or a thread. The places below it follow it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Place<'a> {
+    pub name: Cow<'a, str>,
+    /// Where the function is defined; empty and 0 for a thread.
+    pub file: Cow<'a, str>,
+    pub line: u32,
+    pub is_thread: bool,
+    /// Number of places above it.
+    pub depth: usize,
+    pub calls: u64,
+    pub polls: u64,
+    /// Nanoseconds in it and below it.
+    pub total: u64,
+    /// Nanoseconds in itself.
+    pub own: u64,
+    /// Calls inside of another call at this place, and how many of them are inside of each other.
+    pub recursive: u64,
+    pub levels: usize,
+    /// Number of places below it that are left out.
+    pub below: usize,
+}
+
+impl Place<'_> {
+    fn defined(&self) -> Definition<'_> {
+        Definition { path: &self.name, file: &self.file, line: self.line }
+    }
+
+    /// Remarks about recursion and about places that are left out.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        let recursive = (self.levels != 0)
+            .then(|| format!("recursive: {}, {} deep", count(self.recursive, "call"), self.levels));
+        let below = (self.below != 0).then(|| format!("{} below", count(self.below as u64, "place")));
+        recursive.into_iter().chain(below)
+    }
+}
+
+/// Formats a part of the whole as a percentage.
+pub fn percent_in_tenths(part: u64, whole: u64) -> String {
+    let tenths =
+        (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// Draws the tree, within the formatter's width.
+pub(crate) fn draw(places: &[Place<'_>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    // A place is at most one level below the one before, whatever a program has sent.
+    let mut deepest = 0;
+    let depths = places.iter().map(|place| {
+        let depth = place.depth.min(deepest);
+        deepest = depth + 1;
+        depth
+    });
+    let all = places.iter().filter(|it| it.depth == 0).fold(0_u64, |sum, it| sum.saturating_add(it.total));
+    let long: Vec<_> =
+        places.iter().zip(depths).filter(|(it, _)| it.total.saturating_mul(1000) >= all).collect();
+    let has_polls = long.iter().any(|(place, _)| place.polls != 0);
+    let cells: Vec<_> = long.iter().map(|(place, _)| numbers(place, all, has_polls)).collect();
     let room = f.width().map(|width| width.saturating_sub(columns(&cells, has_polls)));
     let levels = room.map(|room| room.saturating_sub(SHORTEST) / INDENT + 1);
-    let shown: Vec<_> = long.iter().zip(cells).filter(|(node, _)| is_shown(node, levels)).collect();
-    let has_brother = brothers(shown.iter().map(|(node, _)| node.depth()));
-    let mut table = Table::new(&[heading(has_polls), &["call tree"]].concat());
-    // Whether a sibling follows, for each depth down to the present node.
+    let shown: Vec<_> = long.iter().zip(cells).filter(|((_, depth), _)| is_shown(*depth, levels)).collect();
+    let has_brother = brothers(shown.iter().map(|((_, depth), _)| *depth));
+    let mut table = Table::new(heading(has_polls).iter().copied().chain(["call tree"]));
+    // Whether a sibling follows, for each depth down to the present place.
     let mut follows: Vec<bool> = Vec::new();
-    let labels = labels(shown.iter().map(|(node, _)| node.defined()).collect());
-    for (((node, cells), has_brother), label) in shown.iter().zip(has_brother).zip(labels) {
-        let depth = node.depth();
-        follows.truncate(depth);
+    let labels = labels(shown.iter().map(|((place, _), _)| place.defined()).collect());
+    for ((((place, depth), cells), has_brother), label) in shown.iter().zip(has_brother).zip(labels) {
+        let depth = *depth;
+        follows.resize(depth, false);
         follows.push(has_brother);
         let mut line = String::new();
         if depth > 0 {
@@ -43,17 +99,17 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             });
         }
         let deep = (depth > DRAWN).then(|| format!("depth {depth}"));
-        let remarks: Vec<_> = deep.into_iter().chain(node.remarks()).collect();
+        let remarks: Vec<_> = deep.into_iter().chain(place.remarks()).collect();
         let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
-        let room = room.map(|room| room.saturating_sub(drawn(node) * INDENT));
+        let room = room.map(|room| room.saturating_sub(drawn(depth) * INDENT));
         // Remarks without room are for wider terminals.
         let remarks = if room.is_some_and(|room| room < SHORTEST + remarks.len()) { "" } else { &remarks };
         line.push_str(&cut(&label, room.map(|room| room.saturating_sub(remarks.len()))));
         line.push_str(remarks);
-        table.row([&cells[..], &[line]].concat());
+        table.row(cells.iter().cloned().chain([line.into()]));
     }
     write!(f, "{table}")?;
-    let (short, deep) = (tree.len() - long.len(), long.len() - shown.len());
+    let (short, deep) = (places.len() - long.len(), long.len() - shown.len());
     if short != 0 {
         write!(f, "\n{} with less than 0.1 % each not shown", count(short as u64, "place"))?;
     }
@@ -63,12 +119,12 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
-    levels.is_none_or(|levels| drawn(node) < levels)
+fn is_shown(depth: usize, levels: Option<usize>) -> bool {
+    levels.is_none_or(|levels| drawn(depth) < levels)
 }
 
-fn drawn(node: &TreeNode) -> usize {
-    node.depth().min(DRAWN + 1)
+fn drawn(depth: usize) -> usize {
+    depth.min(DRAWN + 1)
 }
 
 /// Returns for each node whether a sibling follows: another node at the same depth below the same
@@ -93,23 +149,25 @@ fn heading(has_polls: bool) -> &'static [&'static str] {
     }
 }
 
-/// Returns the cells before a node's name.
-fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
-    let calls = if node.is_thread() { "-".to_owned() } else { node.calls().to_string() };
-    let times = [Time(node.total()).to_string(), share(node.total(), all), Time(node.own()).to_string()];
-    let mut numbers = Vec::from(times);
-    numbers.push(calls);
+/// Returns the cells before a place's name.
+fn numbers(place: &Place<'_>, all: u64, has_polls: bool) -> Vec<TableCell<'static>> {
+    let mut numbers = vec![
+        Time(place.total).into(),
+        percent_in_tenths(place.total, all).into(),
+        Time(place.own).into(),
+        (!place.is_thread).then_some(place.calls).into(),
+    ];
     if has_polls {
-        numbers.push(if node.polls() == 0 { "-".to_owned() } else { node.polls().to_string() });
+        numbers.push((place.polls != 0).then_some(place.polls).into());
     }
     numbers
 }
 
 /// Returns the width of all columns but the last, with the gap before that.
-fn columns(rows: &[Vec<String>], has_polls: bool) -> usize {
+fn columns(rows: &[Vec<TableCell<'_>>], has_polls: bool) -> usize {
     let heading = heading(has_polls).iter().map(|name| name.len());
     let width = |(column, heading): (usize, usize)| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| row[column].to_string().chars().count());
         cells.max().unwrap_or_default().max(heading) + 2
     };
     heading.enumerate().map(width).sum()
@@ -122,13 +180,33 @@ fn cut(name: &str, room: Option<usize>) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::tests::tree;
     use super::*;
+    use crate::{Body, View};
+
+    fn tree(places: Vec<Place<'_>>) -> View<'_> {
+        View::new(Body::CallTree(places), Vec::new())
+    }
 
     #[test]
     fn text() {
+        let place = |name: &'static str, depth, calls, total, own| Place {
+            name: name.into(),
+            depth,
+            calls,
+            total,
+            own,
+            ..Place::default()
+        };
+        let places = vec![
+            place("app::run", 0, 1, 10_000, 1_000),
+            place("app::parse<A;B>", 1, 20, 7_000, 4_000),
+            place("app::lex", 2, 300, 3_000, 3_000),
+            place("app::tiny", 2, 1, 4, 4),
+            place("app::print", 1, 2, 2_000, 2_000),
+            place("app::other", 0, 1, 500, 500),
+        ];
         assert_eq!(
-            tree().to_string(),
+            tree(places).to_string(),
             "  total   share     self  calls  call tree\n\
              10.0 µs  95.2 %  1.00 µs      1  app::run\n\
              7.00 µs  66.7 %  4.00 µs     20  ├─ app::parse<A;B>\n\
@@ -141,32 +219,27 @@ mod tests {
 
     #[test]
     fn polls_recursion_and_limits_are_shown() {
-        let node = |name: &str, total| TreeNode {
-            name: name.to_owned(),
+        let node = |name: &str, total| Place {
+            name: name.to_owned().into(),
             calls: 7,
             total,
             own: total,
-            ..TreeNode::default()
+            ..Place::default()
         };
-        let recursive = TreeNode { recursive: 6, levels: 3, below: 1, ..node("app::walk", 500) };
-        let polled = TreeNode { polls: 9, ..node("app::poll", 400) };
+        let recursive = Place { recursive: 6, levels: 3, below: 1, ..node("app::walk", 500) };
+        let polled = Place { polls: 9, ..node("app::poll", 400) };
         assert_eq!(
-            Tree::new(vec![recursive, polled], 0, Vec::new()).to_string(),
+            tree(vec![recursive, polled]).to_string(),
             " total   share    self  calls  polls  call tree\n\
              500 ns  55.6 %  500 ns      7      -  app::walk (recursive: 6 calls, 3 deep; 1 place below)\n\
              400 ns  44.4 %  400 ns      7      9  app::poll"
         );
     }
 
-    fn chain(len: usize) -> Tree {
-        let node = |depth| TreeNode {
-            name: "app::descend".to_owned(),
-            depth,
-            calls: 1,
-            total: 1_000,
-            ..TreeNode::default()
-        };
-        Tree::new((0..len).map(node).collect(), 0, Vec::new())
+    fn chain(len: usize) -> View<'static> {
+        let node =
+            |depth| Place { name: "app::descend".into(), depth, calls: 1, total: 1_000, ..Place::default() };
+        tree((0..len).map(node).collect())
     }
 
     #[test]
@@ -222,21 +295,20 @@ mod tests {
 
     #[test]
     fn the_text_keeps_within_a_width() {
-        let nodes = (0..30).map(|depth| TreeNode {
-            name: format!("a::quite::long::module::of::function_{depth}"),
+        let nodes = (0..30).map(|depth| Place {
+            name: format!("a::quite::long::module::of::function_{depth}").into(),
             depth,
             calls: 1,
             total: 1_000,
-            ..TreeNode::default()
+            ..Place::default()
         });
         let nodes: Vec<_> = nodes.collect();
         let recursive: Vec<_> =
-            nodes.iter().map(|it| TreeNode { recursive: 7, levels: 3, ..it.clone() }).collect();
-        let text = format!("{:80}", Tree::new(recursive, 0, Vec::new()));
+            nodes.iter().map(|it| Place { recursive: 7, levels: 3, ..it.clone() }).collect();
+        let text = format!("{:80}", tree(recursive));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("  …ule::of::function_0 (recursive: 7 calls, 3 deep)\n"), "{text}");
-        let tree = Tree::new(nodes, 0, Vec::new());
-        let text = format!("{tree:80}");
+        let text = format!("{:80}", tree(nodes));
         let widths = text.lines().map(|line| line.chars().count());
         assert_eq!(widths.max(), Some(80), "{text}");
         // The other columns take 33; names keep at least 20 of the remaining 47.
@@ -245,5 +317,13 @@ mod tests {
             text.contains("└─ …odule::of::function_9\n20 places too deep for this width not shown"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn depths_that_no_tree_has_are_drawn() {
+        let place = |depth| Place { name: "a".into(), depth, total: u64::MAX, ..Place::default() };
+        let text = tree(vec![place(usize::MAX), place(7), place(1)]).to_string();
+        let lines: Vec<_> = text.lines().skip(1).map(|line| line.rsplit("  ").next().unwrap()).collect();
+        assert_eq!(lines, ["a", "├─ a", "└─ a"], "{text}");
     }
 }

@@ -1,0 +1,39 @@
+//! What a report consists of, as values, and how they are shown.
+//!
+//! ```text
+//! row         named values: what programs read, as JSON or CSV
+//! table       cells under a heading, for people, in the width that they have
+//! call_tree   a table whose last column is drawn as a tree
+//! histogram   the buckets of a group of hits, with bars
+//! view        all of these, one below the other, with the notes of the report
+//! ```
+//! A running program sends rows and views, and whoever asked draws them: nothing is read back from
+//! text. Everything here is pure.
+//!
+//! Parts for `probe-runtime`, `probe-protocol` and `probectl` of the same version. Not public API:
+//! it changes with any version.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![expect(missing_docs, reason = "members are named after what they hold")]
+
+mod call_tree;
+mod csv;
+mod histogram;
+mod json;
+mod names;
+mod nouns;
+mod row;
+mod table;
+mod view;
+
+pub use call_tree::{Place, percent_in_tenths};
+pub use csv::Csv;
+pub use histogram::Histogram;
+pub use json::{JsonObject, array, decimal, quoted};
+pub use names::{Definition, ending, labels, shortened};
+pub use nouns::{count, was};
+pub use probe_lang::units::Time;
+pub use row::{Cell, Document, Row, json};
+pub use table::{Bound, Shown, Table, TableCell};
+pub use view::{Body, View};

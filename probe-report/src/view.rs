@@ -1,0 +1,80 @@
+//! A report as people see it, with its notes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::call_tree::{self, Place};
+use crate::histogram::{self, Histogram};
+use crate::table::Table;
+
+/// What a report shows.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Body<'a> {
+    /// Of a consumer that writes its report itself.
+    Text(Cow<'a, str>),
+    Table(Table<'a>),
+    CallTree(Vec<Place<'a>>),
+    Histograms(Vec<Histogram<'a>>),
+}
+
+/// A report for people. It is drawn within the formatter's width, if there is one.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct View<'a> {
+    pub body: Body<'a>,
+    /// Sentences below it, of a line or more each.
+    pub notes: Vec<String>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(body: Body<'a>, notes: Vec<String>) -> Self {
+        Self { body, notes }
+    }
+
+    pub fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Body::Text(text.into()), Vec::new())
+    }
+
+    pub fn table(table: Table<'a>) -> Self {
+        Self::new(Body::Table(table), Vec::new())
+    }
+
+    /// Returns whether the body has nothing but its heading.
+    pub fn is_empty(&self) -> bool {
+        match &self.body {
+            Body::Text(text) => text.lines().nth(1).is_none(),
+            Body::Table(table) => table.is_empty(),
+            Body::CallTree(places) => places.is_empty(),
+            Body::Histograms(histograms) => histograms.is_empty(),
+        }
+    }
+
+    /// Returns whether the first line is a heading.
+    pub fn has_heading(&self) -> bool {
+        matches!(self.body, Body::Table(_) | Body::CallTree(_))
+    }
+}
+
+impl fmt::Display for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_first = false;
+        match &self.body {
+            Body::Text(text) => {
+                let text = text.strip_suffix('\n').unwrap_or(text);
+                is_first = text.is_empty();
+                f.write_str(text)?;
+            }
+            Body::Table(table) => fmt::Display::fmt(table, f)?,
+            Body::CallTree(places) => call_tree::draw(places, f)?,
+            Body::Histograms(histograms) => histogram::draw(histograms, f)?,
+        }
+        for note in &self.notes {
+            if !std::mem::take(&mut is_first) {
+                f.write_str("\n")?;
+            }
+            f.write_str(note)?;
+        }
+        Ok(())
+    }
+}
