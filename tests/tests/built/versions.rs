@@ -55,7 +55,7 @@ fn other_manifest(manifest: &str) -> String {
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
     workspace["members"] =
-        vec!["probe-target", "probe-core", "probe-lang", "probe-macros", "probe-patch", "probe-runtime"]
+        vec!["probe-target", "probe-core", "probe-lang", "probe-report", "probe-macros", "probe-patch", "probe-runtime"]
             .into();
     workspace.remove("default-members");
     manifest.to_string()
@@ -85,7 +85,7 @@ fn workspace() -> &'static Path {
         }
         let runtime = to.join("runtime");
         for part in
-            ["probe-runtime", "probe-core", "probe-lang", "probe-target", "probe-patch", "probe-macros"]
+            ["probe-runtime", "probe-core", "probe-lang", "probe-report", "probe-target", "probe-patch", "probe-macros"]
         {
             copy(&root.join(part), &runtime.join(part), &member);
         }
