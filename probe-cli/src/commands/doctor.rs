@@ -1,11 +1,10 @@
 //! `doctor`: checks of this machine and this process, with a remedy for each check that fails.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, io};
 
-use probe_report::{Table, View};
-use probe_runtime::__tools::try_event;
-use probe_runtime::{Error, PerfEvent, SelfTest};
+use probe_patch::{SelfTest, self_test};
+use probe_report::{Table, View, perf_failure};
 use serde::Serialize;
 
 use crate::output::{Exit, Failure, Output, document};
@@ -16,8 +15,8 @@ const CAP_SYS_PTRACE: u32 = 19;
 
 pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let counts = |event| try_event(event).map_err(|missing| missing.to_string());
-    let checks = all_checks(&Machine::this(), &probe_runtime::self_test(), counts, folder.as_deref());
+    let (machine, tested) = (Machine::this(), self_test().map_err(|error| error.to_string()));
+    let checks = all_checks(&machine, &tested, |event| count(event, &machine), folder.as_deref());
     let mut shown =
         if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::view(&view(&checks)) };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
@@ -149,11 +148,42 @@ impl Machine {
     }
 }
 
-/// Makes all checks. `tested` is the result of [`probe_runtime::self_test`]. `counts` tries to
-/// count an event, and returns the reason why it can't be counted.
+/// An event that the kernel or the processor counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PerfEvent {
+    TaskClock,
+    Cycles,
+}
+
+/// Counts an event of this thread for a moment.
+///
+/// # Errors
+/// The reason why it can't be counted.
+#[cfg(target_os = "linux")]
+fn count(event: PerfEvent, machine: &Machine) -> Result<(), String> {
+    use perf_event::Builder;
+    use perf_event::events::{Hardware, Software};
+
+    let (name, counter) = match event {
+        PerfEvent::TaskClock => ("task-clock", Builder::new().kind(Software::TASK_CLOCK).build()),
+        PerfEvent::Cycles => ("cycles", Builder::new().kind(Hardware::CPU_CYCLES).build()),
+    };
+    let paranoid =
+        machine.number("proc/sys/kernel/perf_event_paranoid").and_then(|it| i32::try_from(it).ok());
+    let why = |error: io::Error| perf_failure(error.raw_os_error().unwrap_or(0), paranoid);
+    counter.map(drop).map_err(|error| format!("{name}: {}", why(error)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn count(_: PerfEvent, _: &Machine) -> Result<(), String> {
+    Err("other systems have no perf_event_open".to_owned())
+}
+
+/// Makes all checks. `tested` is the result of [`self_test`]. `counts` tries to count an event, and
+/// returns the reason why it can't be counted.
 fn all_checks(
     machine: &Machine,
-    tested: &Result<SelfTest, Error>,
+    tested: &Result<SelfTest, String>,
     counts: impl Fn(PerfEvent) -> Result<(), String>,
     runtime_dir: Option<&Path>,
 ) -> Vec<Check> {
@@ -182,7 +212,7 @@ fn system(machine: &Machine) -> Check {
 }
 
 /// Reads the result of the self-test, which patches code of this process.
-fn patching(tested: &Result<SelfTest, Error>) -> Vec<Check> {
+fn patching(tested: &Result<SelfTest, String>) -> Vec<Check> {
     const BARRIER: &str = "membarrier";
     const WRITING: &str = "mprotect of text";
     match tested {
@@ -209,7 +239,7 @@ fn patching(tested: &Result<SelfTest, Error>) -> Vec<Check> {
             let advice = "allow programs to change the protection of their code: SELinux's execmod, \
                           PR_SET_MDWE, or a seccomp filter denies it; or ask for `TextPolicy::Alias`";
             let unknown = |name| Check::unknown(name, "the self-test has failed");
-            vec![Check::bad("self-test", error.to_string(), advice), unknown(BARRIER), unknown(WRITING)]
+            vec![Check::bad("self-test", error.clone(), advice), unknown(BARRIER), unknown(WRITING)]
         }
     }
 }
@@ -471,8 +501,7 @@ mod tests {
 
     #[test]
     fn text_that_can_not_be_written_is_bad() {
-        let denied = Error::SelfTest { path: "aligned", problem: "mprotect: EACCES".to_owned() };
-        let checks = patching(&Err(denied));
+        let checks = patching(&Err("mprotect: EACCES".to_owned()));
         let check = &checks[0];
         assert_eq!((check.name, check.verdict), ("self-test", Verdict::Bad));
         assert!(check.seen.contains("EACCES") && check.advice.contains("TextPolicy::Alias"), "{check:?}");
@@ -481,7 +510,7 @@ mod tests {
             checks[1..].iter().map(|it| (it.name, it.verdict.name(), it.seen.as_str())).collect();
         let failed = "the self-test has failed";
         assert_eq!(others, [("membarrier", "not known", failed), ("mprotect of text", "not known", failed)]);
-        let checks = patching(&probe_runtime::self_test());
+        let checks = patching(&self_test().map_err(|error| error.to_string()));
         assert!(checks.iter().all(|check| check.verdict != Verdict::Bad), "{checks:?}");
     }
 

@@ -101,7 +101,7 @@ pub use count::Count;
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
 #[cfg(feature = "perf")]
-pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent, try_event};
+pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "profiler")]
 pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "latency")]

@@ -54,9 +54,11 @@ fn other_manifest(manifest: &str) -> String {
     let mut manifest: toml::Table = manifest.parse().expect("the workspace's manifest");
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
-    workspace["members"] =
-        vec!["probe-target", "probe-core", "probe-lang", "probe-report", "probe-macros", "probe-patch", "probe-runtime"]
-            .into();
+    workspace["members"] = vec![
+        "probe-target", "probe-core", "probe-lang", "probe-report", "probe-macros", "probe-patch",
+        "probe-runtime",
+    ]
+    .into();
     workspace.remove("default-members");
     manifest.to_string()
 }
@@ -84,9 +86,10 @@ fn workspace() -> &'static Path {
             copy(&from, &to.join(member), &|text| text.replace("../../../probe-runtime", &here));
         }
         let runtime = to.join("runtime");
-        for part in
-            ["probe-runtime", "probe-core", "probe-lang", "probe-report", "probe-target", "probe-patch", "probe-macros"]
-        {
+        for part in [
+            "probe-runtime", "probe-core", "probe-lang", "probe-report", "probe-target", "probe-patch",
+            "probe-macros",
+        ] {
             copy(&root.join(part), &runtime.join(part), &member);
         }
         copy(&root.join("Cargo.toml"), &runtime.join("Cargo.toml"), &|text| other_manifest(&text));

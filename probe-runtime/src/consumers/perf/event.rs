@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use probe_report::perf_failure;
+
 use crate::engine::os::perf::{Descriptor, EventConfig, ProcessNumber, paranoid};
 
 /// An event that [`Perf`](super::Perf) counts for each thread. The processor counts the first four;
@@ -162,15 +164,6 @@ impl fmt::Display for MissingEvent {
     }
 }
 
-/// Opens an event that counts this thread, and closes it at once.
-///
-/// # Errors
-/// If it can't be counted here.
-pub fn try_event(event: PerfEvent) -> Result<(), MissingEvent> {
-    let opened = TrialGroup::default().open(Counted { event, user_mode_only: true });
-    opened.map_err(|error| MissingEvent::new(event, error))
-}
-
 /// The error if none of the requested events can be counted here, with the reason for each.
 /// [`Perf`](crate::Perf) returns it in an [`Error::Consumer`](crate::Error::Consumer).
 ///
@@ -219,34 +212,12 @@ pub(super) fn by_reason(missing: &[MissingEvent]) -> impl Iterator<Item = String
 
 // Linux's error numbers, on other systems as well.
 const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const ENOMEM: i32 = 12;
 const EACCES: i32 = 13;
-const EBUSY: i32 = 16;
-const ENODEV: i32 = 19;
-const EINVAL: i32 = 22;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 pub(super) const ENOSYS: i32 = 38;
-const EOPNOTSUPP: i32 = 95;
 
 /// Explains an error number of `perf_event_open(2)`, with a remedy if there is one.
 pub(super) fn reason(error: i32) -> String {
-    match error {
-        ENOENT | ENODEV | EOPNOTSUPP => "this machine has no counter for it".to_owned(),
-        ENOSYS => "this system has no perf_event_open, or a filter of system calls hides it".to_owned(),
-        EPERM | EACCES => match paranoid() {
-            Some(level) => format!(
-                "not permitted: kernel.perf_event_paranoid is {level}; lower it, or give the program CAP_PERFMON"
-            ),
-            None => "not permitted, by a filter of system calls or the system's settings".to_owned(),
-        },
-        EINVAL => "the processor can't count it together with the others; ask for fewer".to_owned(),
-        EBUSY => "another program has the processor's counters for itself".to_owned(),
-        EMFILE | ENFILE => "there is no file descriptor left; raise RLIMIT_NOFILE".to_owned(),
-        ENOMEM => "there is no memory for it".to_owned(),
-        error => std::io::Error::from_raw_os_error(error).to_string(),
-    }
+    perf_failure(error, paranoid())
 }
 
 #[derive(Clone, Copy, Debug)]

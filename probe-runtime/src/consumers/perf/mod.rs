@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use counts::{CallCounts, Sampled};
 use event::{CountSource, ENOSYS, Plan};
-pub use event::{MissingEvent, NoEvents, PerfEvent, try_event};
+pub use event::{MissingEvent, NoEvents, PerfEvent};
 use group::{Group, NUMBERS, Numbers};
 use probe_lang::{ParseError, Setting};
 pub use report::{EventCounts, FunctionEvents};
