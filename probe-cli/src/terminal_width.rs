@@ -54,7 +54,7 @@ mod tests {
         let mut table = Table::new(["probe", "group"]);
         table.row(["app::\x1b[2J", ""]);
         let view = View { notes: vec!["1 hit was lost\r".to_owned()], ..View::table(table) };
-        let expected = "probe     group\napp::\\u{1b}[2J\n1 hit was lost\\r\n";
+        let expected = "probe      group\napp::\\u{1b}[2J\n1 hit was lost\\r\n";
         assert_eq!(draw(&view, None), expected);
         assert_eq!(draw(&View::text(""), None), "");
     }

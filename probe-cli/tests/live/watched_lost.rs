@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use probe_protocol::{
     Attached, Body, Channel, Done, Failure, FailureKind, Hello, Listener, Reply, Request, decode_call,
-    encode_reply, encode_welcome,
+    encode_reply, encode_values, encode_welcome,
 };
-
+use probe_report::{Document, Row};
 use probe_tests::turn::turn;
 
 use crate::program::Folder;
@@ -76,8 +76,10 @@ fn answer(channel: &Channel, end: End, seconds: &mut u64) {
             Request::Report { .. } if end == End::Asked && is_recording => return,
             Request::Report { .. } => {
                 *seconds += 1;
-                let row = format!("{{\"probe\":\"f\",\"kind\":\"entry\",\"hits\":{}}}", *seconds * 1000);
-                send(Body::Text(format!("{{\"duration\":{seconds},\"rows\":[{row}]}}")));
+                let row = Row::new().with("probe", "f").with("kind", "entry").with("hits", *seconds * 1000);
+                let head = Row::new().with("duration", *seconds as f64);
+                let report = Document { head, rows: vec![row], ..Document::default() };
+                send(Body::Values(encode_values(&report)));
                 send(done());
                 if end == End::Idle {
                     return;

@@ -27,7 +27,5 @@ pub(crate) use notes::{left_out, missing};
 pub use output::Output;
 #[cfg(probe_agent)]
 pub(crate) use source::document;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) use source::shown;
 pub use source::{ReportSource, Rows};
-pub(crate) use source::{head, head_of_list, json, program, view};
+pub(crate) use source::{head, head_of_list, json, program, shown, view};

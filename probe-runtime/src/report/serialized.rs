@@ -84,6 +84,7 @@ fn serialize_report<S: Serializer>(report: &dyn ReportSource, serializer: S) -> 
     map.end()
 }
 
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 macro_rules! reports {
     ($($report:ty),*) => {$(
         /// Serializes as the object that `to_json` writes.
