@@ -89,7 +89,7 @@ pub struct Report {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewReport {
-    /// What people see, with its notes.
+    /// The view, with its notes.
     pub view: View<'static>,
     /// See [`Report::cpu_ns`].
     pub cpu_ns: u64,
@@ -114,7 +114,7 @@ pub struct DocumentReport {
     pub cpu_ns: u64,
 }
 
-/// What an answer consists of, before it is read.
+/// The bytes and texts of an answer.
 struct Answer {
     values: Vec<u8>,
     text: String,
@@ -267,8 +267,8 @@ impl Client {
     }
 
     /// Returns the current report of a consumer: its place in the attachment's text, from 0. The
-    /// format is the ending of a report's file, such as `txt` or `json`. The text of `txt` and `json`
-    /// is made here, of the values that the program sends.
+    /// format is the ending of a report's file, such as `txt` or `json`. These two are made here, of
+    /// the values that the program sends.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -477,8 +477,8 @@ impl AsFd for Client {
     }
 }
 
-/// Returns the bytes that a part of an answer counts as. A probe or a value may have a few bytes in a
-/// frame, and more of them in memory.
+/// Returns the bytes that a part of an answer counts as. A probe or a value may have a few bytes in
+/// a frame, and more of them in memory.
 fn counted_bytes(payload: usize, body: &Body) -> usize {
     let memory = match body {
         Body::Probes(probes) => size_of_val(&probes[..]),

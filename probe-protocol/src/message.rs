@@ -62,14 +62,14 @@ pub enum Request {
     Status,
     /// Attaches consumers. The answer is [`Body::Attached`].
     Attach(Attach),
-    /// Asks for a report: [`Body::Values`] or [`Body::Text`] several times, then [`Body::Done`] with
-    /// its notes.
+    /// Asks for a report: [`Body::Values`] or [`Body::Text`] several times, then [`Body::Done`]
+    /// with its notes.
     Report {
         /// The attachment's number.
         attachment: u32,
         /// The consumer's place in the attachment's text, from 0.
         consumer: u32,
-        /// What to send.
+        /// The form in which it travels.
         form: ReportForm,
     },
     /// Writes what a flight recorder holds to the file whose descriptor comes with this frame. The
@@ -134,7 +134,7 @@ pub enum ReportForm {
         /// has no notes about sites. Empty for all functions.
         only: Vec<u32>,
     },
-    /// What people see: a [`View`](probe_report::View), to be drawn.
+    /// The report for people: a [`View`](probe_report::View), to be drawn.
     View,
     /// The content of a report's file, as text.
     File {

@@ -22,7 +22,7 @@ const DRAWN: usize = 100;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place<'a> {
     pub name: Cow<'a, str>,
-    /// Where the function is defined; empty and 0 for a thread.
+    /// The place of the function's definition; empty and 0 for a thread.
     pub file: Cow<'a, str>,
     pub line: u32,
     pub is_thread: bool,

@@ -1,7 +1,7 @@
-//! What a report consists of, as values, and how they are shown.
+//! Reports as values, and the ways to show them.
 //!
 //! ```text
-//! row         named values: what programs read, as JSON or CSV
+//! row         named values, which programs read as JSON or CSV
 //! table       cells under a heading, for people, in the width that they have
 //! call_tree   a table whose last column is drawn as a tree
 //! histogram   the buckets of a group of hits, with bars

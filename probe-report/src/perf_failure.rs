@@ -15,8 +15,8 @@ const EMFILE: i32 = 24;
 const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 
-/// Explains an error number of `perf_event_open(2)`, with a remedy if there is one. `paranoid` is the
-/// setting `kernel.perf_event_paranoid`, if it can be read.
+/// Explains an error number of `perf_event_open(2)`, with a remedy if there is one. `paranoid` is
+/// the setting `kernel.perf_event_paranoid`, if it can be read.
 pub fn perf_failure(error: i32, paranoid: Option<i32>) -> String {
     match error {
         ENOENT | ENODEV | EOPNOTSUPP => "this machine has no counter for it".to_owned(),

@@ -1,4 +1,5 @@
-//! Tables: typed cells, drawn as text with aligned columns, words to the left, numbers to the right.
+//! Tables: typed cells, drawn as text with aligned columns: words to the left, numbers to the
+//! right.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};

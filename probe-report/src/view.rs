@@ -7,7 +7,7 @@ use crate::call_tree::{self, Place};
 use crate::histogram::{self, Histogram};
 use crate::table::Table;
 
-/// What a report shows.
+/// The body of a view.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Body<'a> {

@@ -61,7 +61,7 @@ impl Screen {
     }
 }
 
-/// What a command shows of a report.
+/// A report as a command shows it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shown {
     /// A document, which ends with a line feed.

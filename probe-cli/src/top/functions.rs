@@ -205,8 +205,8 @@ impl Functions {
         }
     }
 
-    /// Takes estimates of all functions, or of some, from a report of `profile`. The profiler's cost
-    /// is complete in a report of all.
+    /// Takes estimates of all functions, or of some, from a report of `profile`. The profiler's
+    /// cost is complete in a report of all.
     pub fn estimate(&mut self, report: &Document<'_>, is_all: bool) {
         self.note_lost(report);
         let at = duration(report);

@@ -92,7 +92,7 @@ impl TreeNode {
         self.below
     }
 
-    /// Returns what is drawn of it.
+    /// Returns the place that is drawn for it.
     pub(super) fn place(&self) -> Place<'_> {
         Place {
             name: self.name.as_str().into(),

@@ -147,7 +147,7 @@ impl Reporter for CallTree {
     );
 }
 
-/// Returns the tree in a format that has no place for what it lacks.
+/// Returns the tree in a format that has no place for missing calls.
 #[cfg(feature = "call-tree")]
 fn stacks(calls: &Attachment<CallTree>, write: fn(&Tree) -> String) -> Rendered {
     let tree = calls.tree();
