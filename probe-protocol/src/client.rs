@@ -267,8 +267,8 @@ impl Client {
     }
 
     /// Returns the current report of a consumer: its place in the attachment's text, from 0. The
-    /// format is the ending of a report's file, such as `txt` or `json`. These two are made here, of
-    /// the values that the program sends.
+    /// format is the ending of a report's file, such as `txt` or `json`. The client makes these two
+    /// of the values that the program sends.
     ///
     /// # Errors
     /// [`ClientError`].
