@@ -19,18 +19,20 @@
 //! Cost: nothing on a hit, beyond the consumers of the figures. A step compares two readings: time
 //! in proportion to their rows.
 
+mod backoff;
 mod condition;
-mod driver;
 mod engine;
 mod figure;
 mod parse;
+mod ref_counted;
 mod rule;
 mod window;
 
-pub use driver::{Backoff, RefCountedSpecs};
+pub use backoff::Backoff;
 pub use engine::{Engine, Step, Totals};
 pub use figure::{Figure, Unit, reasons};
 pub(crate) use parse::{AT_MOST, Verb, When, when_at};
 pub use parse::{WHEN, begins_when, parse};
+pub use ref_counted::RefCountedSpecs;
 pub use rule::{Action, Rule, RuleError, checked_rules, rule, rules, snapshot_recorder};
 pub use window::{Bucket, Reading, Row, RowKind};
