@@ -8,7 +8,6 @@
 //! there. The time for an answer stands still while the program is stopped. If the watch ends then,
 //! it ends the connection, and so the thread.
 
-use std::fmt;
 use std::io;
 use std::mem;
 use std::net::Shutdown;
@@ -18,10 +17,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use probe_lang::rules::Backoff;
-use probe_protocol::{Attach, Attached, Client, ClientError, FailureKind};
+use probe_lang::rules::{Backoff, Event, HostError};
+use probe_protocol::{Client, ClientError, FailureKind};
 
-use super::log::{Event, Log};
+use super::log::Log;
 use super::shell_commands::ShellCommands;
 use crate::live::{POLL_INTERVAL, Process, Stop};
 use crate::output::Failure;
@@ -35,51 +34,36 @@ pub const STOPPED: &str = "the program is stopped; it detaches all when it goes 
 
 /// The connection.
 pub struct Connection {
-    client: Option<Client>,
+    /// `None` after the end of the connection.
+    pub(super) client: Option<Client>,
     pauses: Backoff,
     pub keep_alive: KeepAlive,
+    /// Whether a text that the program finds malformed ends the watch.
+    pub is_starting: bool,
 }
 
-/// Why a request failed.
-#[derive(Debug)]
-pub enum RequestError {
-    /// The program refuses.
-    Refused(probe_protocol::Failure),
-    /// The connection has ended just now.
-    Lost(String),
-    /// The connection had ended before.
-    Away,
-    /// Nobody reads the log any further. The connection has ended.
-    Log(Failure),
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(failure) => fmt::Display::fmt(failure, f),
-            Self::Lost(reason) => f.write_str(reason),
-            Self::Away => f.write_str("the program gives no answer"),
-            Self::Log(failure) => fmt::Display::fmt(failure, f),
-        }
+/// Returns why a request failed: after a refusal the connection stays.
+fn request_error(error: ClientError) -> HostError<Failure> {
+    let failure = match error {
+        ClientError::Failed(failure) if failure.kind != FailureKind::Protocol => failure,
+        error => return HostError::Lost(error.to_string()),
+    };
+    match failure.kind {
+        FailureKind::Malformed => HostError::Malformed(failure.to_string()),
+        FailureKind::Unknown => HostError::Gone(failure.to_string()),
+        _ => HostError::Refused(failure.to_string()),
     }
 }
 
-impl From<ClientError> for RequestError {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Failed(failure) if failure.kind != FailureKind::Protocol => Self::Refused(failure),
-            error => Self::Lost(error.to_string()),
-        }
-    }
+/// Returns the error of a request after the end of the connection.
+fn away() -> HostError<Failure> {
+    HostError::Refused("the program gives no answer".to_owned())
 }
 
 impl Connection {
     pub fn new(client: Client, keep_alive: KeepAlive) -> Self {
-        Self { client: Some(without_timeout(client)), pauses: Backoff::default(), keep_alive }
-    }
-
-    pub fn is_up(&self) -> bool {
-        self.client.is_some()
+        let client = Some(without_timeout(client));
+        Self { client, pauses: Backoff::default(), keep_alive, is_starting: true }
     }
 
     /// Ends the connection, so that the program detaches all.
@@ -93,23 +77,13 @@ impl Connection {
         &mut self,
         time: Duration,
         request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-    ) -> Result<T, RequestError> {
-        let Some(client) = &mut self.client else { return Err(RequestError::Away) };
+    ) -> Result<T, HostError<Failure>> {
+        let Some(client) = &mut self.client else { return Err(away()) };
         let answer = await_answer(client, &mut self.keep_alive, time, request);
-        if matches!(answer, Err(RequestError::Lost(_) | RequestError::Log(_))) {
+        if matches!(answer, Err(HostError::Lost(_) | HostError::Fatal(_))) {
             self.client = None;
         }
         answer
-    }
-
-    /// Attaches consumers.
-    pub fn attach(&mut self, spec: &str) -> Result<Attached, RequestError> {
-        self.ask(ANSWER_TIMEOUT, |client| client.attach(&Attach::new(spec)))
-    }
-
-    /// Detaches. If the program does not answer, the end of the connection detaches.
-    pub fn detach(&mut self, id: u32) -> Result<Vec<String>, RequestError> {
-        self.ask(ANSWER_TIMEOUT, |client| client.detach(id))
     }
 
     /// Waits at most for this time, and returns early if the program ends the connection. Returns
@@ -144,11 +118,7 @@ impl Connection {
             Ok(_) => Err(format!("another program has the process id {} now", process.pid)),
             Err(error) => Err(error.to_string()),
         };
-        if connected.is_ok() {
-            self.pauses.succeed();
-        } else {
-            self.pauses.fail();
-        }
+        self.pauses.note(connected.is_ok());
         Some(connected.map(|client| self.client = Some(without_timeout(client))))
     }
 }
@@ -165,13 +135,13 @@ fn await_answer<T: Send>(
     keep_alive: &mut KeepAlive,
     time: Duration,
     request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
-) -> Result<T, RequestError> {
-    let lost = |error: io::Error| RequestError::Lost(format!("the program can't be asked: {error}"));
+) -> Result<T, HostError<Failure>> {
+    let lost = |error: io::Error| HostError::Lost(format!("the program can't be asked: {error}"));
     let socket = UnixStream::from(client.as_fd().try_clone_to_owned().map_err(lost)?);
     let (outcome, answers) = mpsc::sync_channel(1);
     thread::scope(|scope| {
         // If the watch has given up, nothing takes the answer.
-        let run = move || drop(outcome.send(request(client).map_err(RequestError::from)));
+        let run = move || drop(outcome.send(request(client).map_err(request_error)));
         let thread = thread::Builder::new().name("request".to_owned());
         thread.spawn_scoped(scope, run).map_err(lost)?;
         let mut left = time;
@@ -179,28 +149,28 @@ fn await_answer<T: Send>(
             match answers.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => {
                     // Any answer but a lost connection means that the program was resumed.
-                    if keep_alive.is_stopped && !matches!(answer, Err(RequestError::Lost(_))) {
-                        keep_alive.look().map_err(RequestError::Log)?;
+                    if keep_alive.is_stopped && !matches!(answer, Err(HostError::Lost(_))) {
+                        keep_alive.look().map_err(HostError::Fatal)?;
                     }
                     return answer;
                 }
                 // The thread has panicked, and so does the scope.
-                Err(RecvTimeoutError::Disconnected) => return Err(RequestError::Away),
+                Err(RecvTimeoutError::Disconnected) => return Err(away()),
                 Err(RecvTimeoutError::Timeout) => (),
             }
             if let Err(failure) = keep_alive.look() {
-                break RequestError::Log(failure);
+                break HostError::Fatal(failure);
             }
             if keep_alive.is_stopped {
                 if keep_alive.is_over() {
-                    break RequestError::Lost(STOPPED.to_owned());
+                    break HostError::Lost(STOPPED.to_owned());
                 }
                 continue;
             }
             // Intervals are counted, since a clock continues while this process is stopped.
             left = left.saturating_sub(POLL_INTERVAL);
             if left.is_zero() {
-                break ClientError::TimedOut.into();
+                break request_error(ClientError::TimedOut);
             }
         };
         // So the thread returns, unless it has already.
@@ -214,7 +184,7 @@ fn await_answer<T: Send>(
 pub struct KeepAlive {
     pub process: Process,
     pub commands: ShellCommands,
-    log: Log,
+    pub(super) log: Log,
     stop: Stop,
     /// The end of the watch, since its beginning.
     pub end: Option<Duration>,
@@ -255,16 +225,24 @@ impl KeepAlive {
         self.end_commands()
     }
 
-    /// Logs the commands that have ended.
-    ///
-    /// # Errors
-    /// If nobody reads the log any further.
-    pub fn end_commands(&mut self) -> Result<(), Failure> {
+    fn end_commands(&mut self) -> Result<(), Failure> {
         for (rule, result) in self.commands.ended() {
             match result {
                 Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
                 Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Logs the commands that have ended, and those that go on.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        self.end_commands()?;
+        for (rule, command) in self.commands.running() {
+            self.log.event(Event::Left, Some(rule), format_args!("`{command}` goes on"))?;
         }
         Ok(())
     }

@@ -4,48 +4,11 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use probe_lang::rules::{Figure, Totals, Unit, reasons};
+use probe_lang::rules::{Event, Figure, Firing, Totals, Unit};
 use serde::Serialize;
 
 use crate::output::{Failure, map_pipe_error};
 use crate::text::{escape, escape_json};
-
-/// An event.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
-#[serde(rename_all = "lowercase")]
-pub enum Event {
-    /// The watch has begun.
-    Watching,
-    /// A rule that waits for its condition, at the start of the watch.
-    Waiting,
-    Fired,
-    Ended,
-    Armed,
-    Disarmed,
-    /// A recording has begun.
-    Recording,
-    /// A recording is whole.
-    Recorded,
-    Snapshot,
-    /// A command was started.
-    Started,
-    /// A command has ended.
-    Done,
-    /// An action, a reading or an attachment failed.
-    Failed,
-    /// The connection has ended.
-    Lost,
-    /// The program is stopped, so it answers nothing.
-    Stopped,
-    /// The program is resumed, or answers again.
-    Back,
-    /// Something that stays after the end of the program or the watch.
-    Left,
-    /// A note of the program on an attachment.
-    Note,
-    /// The numbers of a rule, at the end.
-    Summary,
-}
 
 /// Writes events.
 #[derive(Clone, Copy)]
@@ -57,7 +20,7 @@ pub struct Log {
 #[derive(Serialize)]
 struct Line<'a> {
     seconds: f64,
-    event: Event,
+    event: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,14 +71,7 @@ impl Log {
     ///
     /// # Errors
     /// If nobody reads the log any further.
-    pub fn fired(
-        &self,
-        rule: usize,
-        firing: u32,
-        at_most: u32,
-        values: &[(Figure, f64)],
-    ) -> Result<(), Failure> {
-        let text = format!("{firing} of {at_most}: {}", reasons(values));
+    pub fn fired(&self, firing: &Firing<'_>) -> Result<(), Failure> {
         let value = |(figure, value): &(Figure, f64)| FigureValue {
             figure: figure.to_string(),
             value: *value,
@@ -125,8 +81,9 @@ impl Log {
                 Unit::Number => "",
             },
         };
-        let values = values.iter().map(value).collect();
-        self.write(&Line { firing: Some(firing), values, ..self.line(Event::Fired, Some(rule)) }, &text)
+        let values = firing.values.iter().map(value).collect();
+        let line = self.line(Event::Fired, Some(firing.rule));
+        self.write(&Line { firing: Some(firing.number), values, ..line }, &firing.to_string())
     }
 
     /// Writes the numbers of a rule.
@@ -145,7 +102,15 @@ impl Log {
     fn line(&self, event: Event, rule: Option<usize>) -> Line<'static> {
         let seconds = self.elapsed().as_millis() as f64 / 1e3;
         let rule = rule.map(|rule| rule.saturating_add(1));
-        Line { seconds, event, rule, firing: None, text: "", values: Vec::new(), totals: None }
+        Line {
+            seconds,
+            event: event.to_string(),
+            rule,
+            firing: None,
+            text: "",
+            values: Vec::new(),
+            totals: None,
+        }
     }
 
     fn write(&self, line: &Line<'_>, text: &str) -> Result<(), Failure> {
@@ -154,8 +119,7 @@ impl Log {
             format!("{}\n", escape_json(&document))
         } else {
             let rule = line.rule.map(|rule| format!("rule {rule} ")).unwrap_or_default();
-            let event = format!("{:?}", line.event).to_lowercase();
-            format!("{:>10.3}  {rule}{event}: {}\n", line.seconds, escape(text))
+            format!("{:>10.3}  {rule}{}: {}\n", line.seconds, line.event, escape(text))
         };
         let mut out = io::stdout().lock();
         map_pipe_error(out.write_all(written.as_bytes()).and_then(|()| out.flush()))

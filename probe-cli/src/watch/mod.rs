@@ -1,10 +1,10 @@
 //! Rules on a running program: conditions over figures of its probes, and actions.
 //!
 //! ```text
-//! rules ▶ engine ◀── readings ◀── connection (attached consumers) ◀── the program
-//!            └──▶ steps ▶ rule_driver ▶ actions ─┬▶ connection: arm, disarm, record, snapshot
-//!                                                ├▶ shell_commands (processes of their own)
-//!                                                └▶ log (a line for each event)
+//! windows ▶ the rules' driver ▶ host ─┬▶ connection: arm, disarm, record, snapshot ◀▶ the program
+//!                         ◀ readings ◀┤
+//!                                     ├▶ shell_commands (processes of their own)
+//!                                     └▶ log (a line for each event)
 //! ```
 //! Life cycle: the consumers that the conditions need are attached, and read once: the baseline ▸
 //! once a window they are read again, and the engine says which rules fired and ended ▸ at the end
@@ -18,12 +18,12 @@
 //! Cost: that of the consumers, and of a report of each of them in each window. Here, a thread for
 //! each request.
 
-mod actions;
 mod connection;
+mod host;
 mod log;
 mod readings;
-mod rule_driver;
 mod shell_commands;
+mod windows;
 
 pub use log::Log;
-pub use rule_driver::RuleDriver;
+pub use windows::Watch;

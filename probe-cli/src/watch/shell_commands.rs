@@ -9,7 +9,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use probe_lang::rules::{Figure, Rule};
+use probe_lang::rules::Firing;
 
 /// Most bytes of a variable. The system allows twice as many.
 const MAX_VARIABLE_LEN: usize = 64 << 10;
@@ -24,26 +24,12 @@ struct Running {
     child: Child,
 }
 
-/// A firing, for the variables of a command.
-pub struct Firing<'a> {
-    /// The rule's number, from 0.
-    pub rule: usize,
-    /// The rule.
-    pub text: &'a Rule,
-    /// The number of the firing.
-    pub number: u32,
-    /// The figures.
-    pub values: &'a [(Figure, f64)],
-    /// The program's process.
-    pub pid: u32,
-}
-
 impl ShellCommands {
-    /// Starts a command.
+    /// Starts a command about a program's process.
     ///
     /// # Errors
     /// The reason why it can't be started.
-    pub fn start(&mut self, command: &str, firing: &Firing<'_>) -> Result<(), String> {
+    pub fn start(&mut self, command: &str, firing: &Firing<'_>, pid: u32) -> Result<(), String> {
         if self.0.iter().any(|it| it.rule == firing.rule && it.command == command) {
             return Err(format!("`{command}` still runs since an earlier firing"));
         }
@@ -54,7 +40,7 @@ impl ShellCommands {
             .env("PROBE_RULE_NUMBER", (firing.rule + 1).to_string())
             .env("PROBE_FIRING", firing.number.to_string())
             .env("PROBE_VALUES", variable(&values.collect::<Vec<_>>().join(", ")))
-            .env("PROBE_PID", firing.pid.to_string())
+            .env("PROBE_PID", pid.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

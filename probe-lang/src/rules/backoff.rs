@@ -19,15 +19,10 @@ impl Backoff {
         is_due
     }
 
-    /// Notes a failure.
-    pub fn fail(&mut self) {
-        self.pause = (2 * self.pause).clamp(1, MOST_PAUSE);
-        self.left = self.pause - 1;
-    }
-
-    /// Notes a success.
-    pub fn succeed(&mut self) {
-        *self = Self::default();
+    /// Notes whether a try has succeeded.
+    pub fn note(&mut self, has_succeeded: bool) {
+        self.pause = if has_succeeded { 0 } else { (2 * self.pause).clamp(1, MOST_PAUSE) };
+        self.left = self.pause.saturating_sub(1);
     }
 }
 
@@ -42,11 +37,11 @@ mod tests {
         for window in 0..400 {
             if backoff.is_due() {
                 windows.push(window);
-                backoff.fail();
+                backoff.note(false);
             }
         }
         assert_eq!(windows, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]);
-        backoff.succeed();
+        backoff.note(true);
         assert!(backoff.is_due() && backoff.is_due());
     }
 }

@@ -21,16 +21,20 @@
 
 mod backoff;
 mod condition;
+mod driver;
 mod engine;
 mod figure;
+mod host;
 mod parse;
 mod ref_counted;
 mod rule;
 mod window;
 
 pub use backoff::Backoff;
+pub use driver::RuleDriver;
 pub use engine::{Engine, Step, Totals};
 pub use figure::{Figure, Unit, reasons};
+pub use host::{Answer, Event, Firing, HostError, RuleHost};
 pub(crate) use parse::{AT_MOST, Verb, When, when_at};
 pub use parse::{WHEN, begins_when, parse};
 pub use ref_counted::RefCountedSpecs;

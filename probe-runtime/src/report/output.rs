@@ -1,5 +1,6 @@
 //! Files of traces: each is new, and has the first free name.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,13 +18,17 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates a file of this name, or, if there is one already, of this name and a number:
-    /// `slow-2.pftrace`. The system decides which name is free as it creates the file, so no other
-    /// process's file is written.
+    /// Creates a file of this name, which begins in a folder, or, if there is one already, of this
+    /// name and a number: `slow-2.pftrace`. The system decides which name is free as it creates the
+    /// file, so no other process's file is written.
     ///
     /// # Errors
-    /// The system's.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    /// The system's, in words.
+    pub fn create(folder: &Path, name: &str) -> Result<Self, String> {
+        Self::create_free(&folder.join(name)).map_err(|error| format!("{name} can't be written: {error}"))
+    }
+
+    fn create_free(path: &Path) -> io::Result<Self> {
         let create = |path: PathBuf| -> io::Result<Self> {
             let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
             Ok(Self { file, path })
@@ -44,10 +49,23 @@ impl Output {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Removes a file that the program has not taken.
-    pub fn discard(self) {
-        // An empty file stays then, which says enough.
-        let _ = fs::remove_file(&self.path);
+    /// Closes the file, and removes it after an error.
+    ///
+    /// # Errors
+    /// The given one.
+    pub fn keep_if<T, E>(self, written: Result<T, E>) -> Result<T, E> {
+        if written.is_err() {
+            // If it can't be removed, an empty file stays, which says enough.
+            let _ = fs::remove_file(&self.path);
+        }
+        written
+    }
+}
+
+impl fmt::Display for Output {
+    /// Writes its path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
     }
 }
 
@@ -84,12 +102,17 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("slow.pftrace");
         fs::write(&path, "mine").unwrap();
-        let [second, third] = [(); 2].map(|()| Output::create(&path).unwrap());
+        let [second, third] = [(); 2].map(|()| Output::create(&folder, "slow.pftrace").unwrap());
         assert_eq!((second.name().as_str(), third.name().as_str()), ("slow-2.pftrace", "slow-3.pftrace"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
-        second.discard();
-        assert_eq!(Output::create(&path).unwrap().name(), "slow-2.pftrace");
-        assert!(Output::create(&folder.join("none/slow.pftrace")).is_err());
+        assert_eq!(second.keep_if(Err::<(), _>(7)).unwrap_err(), 7);
+        assert_eq!(third.keep_if(Ok::<_, ()>(7)), Ok(7));
+        assert_eq!(Output::create(&folder, "slow.pftrace").unwrap().name(), "slow-2.pftrace");
+        assert!(
+            Output::create(&folder, "none/slow.pftrace")
+                .unwrap_err()
+                .starts_with("none/slow.pftrace can't be written: ")
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -5,12 +5,12 @@ use std::fs;
 use probe_lang::rules::{Engine, RuleError, rule, rules};
 
 use super::measure::connect_or_start;
-use crate::args::Watch;
+use crate::args;
 use crate::live::Stop;
 use crate::output::{Failure, Output};
-use crate::watch::{Log, RuleDriver};
+use crate::watch::{Log, Watch};
 
-pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
+pub(super) fn run(args: &args::Watch, is_json: bool) -> Result<Output, Failure> {
     let usage = |error: RuleError| Failure::Usage(error.to_string());
     let mut all = Vec::new();
     for text in &args.rules {
@@ -29,10 +29,10 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Output, Failure> {
     let engine = Engine::new(all).map_err(usage)?;
     let stop = Stop::on_signals()?;
     let program = connect_or_start(&args.target, &stop)?;
-    let mut driver = RuleDriver::new(program, engine, Log::stdout(is_json), stop.clone());
-    driver.start()?;
-    driver.run(args.every, args.time)?;
-    let process = driver.finish()?;
+    let mut watch = Watch::new(program, engine, Log::stdout(is_json), stop.clone());
+    watch.start()?;
+    watch.run(args.every, args.time)?;
+    let process = watch.finish()?;
     let notes = if stop.is_set() { None } else { process.finish() };
     Ok(Output::notes(notes.into_iter().collect()))
 }

@@ -5,12 +5,12 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::os::stderr::print_line;
 use crate::session::agent::client_rules::VARIABLE;
-use crate::session::spec::{SpecAttachment, SpecAttachments};
+use probe_lang::rules::Event;
 
 /// The place for lines.
 pub(super) struct Log {
@@ -35,19 +35,13 @@ impl Log {
         Self { begin: Instant::now(), file }
     }
 
-    /// Returns the time of the beginning.
-    pub(super) fn begin(&self) -> Instant {
-        self.begin
-    }
-
-    /// Writes the notes on consumers that were just attached, such as on a selector that matches no
-    /// probe yet.
-    pub(super) fn notes(&mut self, rule: Option<usize>, attached: &SpecAttachments) {
-        attached.iter().flat_map(SpecAttachment::notes).for_each(|note| self.event("note", rule, note));
+    /// Returns the time since the beginning.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
     }
 
     /// Writes an event, of a rule by its number from 0. Control characters become spaces.
-    pub(super) fn event(&mut self, event: &str, rule: Option<usize>, text: impl fmt::Display) {
+    pub(super) fn event(&mut self, event: Event, rule: Option<usize>, text: impl fmt::Display) {
         let rule = rule.map(|rule| format!("rule {} ", rule.saturating_add(1))).unwrap_or_default();
         let line = format!("{rule}{event}: {text}").replace(char::is_control, " ");
         if let Some(file) = &mut self.file {

@@ -8,16 +8,15 @@
 //! Cost: one wake-up in each window, and a reading of each consumer. A program without the variable
 //! has no thread.
 
-mod acts;
+mod host;
 mod log;
 mod readings;
-mod windows;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probe_protocol::OwnRules;
 
@@ -30,9 +29,9 @@ use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork::process;
 use crate::engine::os::signal_mask::SignalsBlocked;
+use host::Host;
 use log::Log;
-use probe_lang::rules::Engine;
-use windows::Ruling;
+use probe_lang::rules::{Engine, RuleDriver, RuleHost};
 
 /// The thread's name.
 const NAME: &str = "probe-rules";
@@ -96,14 +95,14 @@ pub(crate) fn follow(engine: Engine, file: String, log: Option<&Path>) -> Result
     let followed = OwnRules { file: cut(file, SPEC), rules, firings: 0 };
     let stop = Arc::new(Stop { followed, ..Stop::default() });
     let of_thread = Arc::clone(&stop);
-    let ruling = Ruling::new(engine, Log::open(log));
+    let driver = RuleDriver::new(engine, Host::new(Log::open(log)));
     // Without it, the last lines of the log are missing, and recordings end early.
     AT_EXIT_ONCE.call_once(|| _ = os::process::at_exit(at_exit));
     // Only the program's own threads may run its signal handlers.
     let masked = SignalsBlocked::new();
     let run = move || {
         let _ended = Ended(&of_thread);
-        run(ruling, &of_thread);
+        run(driver, &of_thread);
     };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(run);
     drop(masked);
@@ -133,24 +132,28 @@ impl Drop for Ended<'_> {
     }
 }
 
-fn run(mut ruling: Ruling, stop: &Stop) {
+fn run(mut driver: RuleDriver<Host>, stop: &Stop) {
     os::heavy_barrier();
-    ruling.start();
-    let mut from = Instant::now();
+    let Ok(()) = driver.start(std::process::id());
+    let mut from = driver.host.elapsed();
     let mut next = from + EVERY;
     loop {
-        let until = ruling.next_due().map_or(next, |due| due.min(next));
-        if stop.wait(until.saturating_duration_since(Instant::now()), |state| state.is_asked) {
-            return ruling.finish();
+        let until = driver.next_due().map_or(next, |due| due.min(next));
+        if stop.wait(until.saturating_sub(driver.host.elapsed()), |state| state.is_asked) {
+            driver.host.is_exiting = true;
+            let Ok(()) = driver.finish();
+            let Ok(()) = driver.summarize("program");
+            return;
         }
-        let now = Instant::now();
-        drop(ruling.finish_recordings(Some(now)));
+        let now = driver.host.elapsed();
+        let Ok(()) = driver.finish_recordings(Some(now));
         if now >= next {
-            ruling.window(from, now);
-            let firings = ruling.engine.totals().map(|it| u64::from(it.firings)).sum();
+            let Ok(readings) = driver.read();
+            let Ok(()) = driver.step(readings, from, now);
+            let firings = driver.engine().totals().map(|it| u64::from(it.firings)).sum();
             stop.firings.store(firings, Ordering::Relaxed);
             // A late window skips those that it missed.
-            (from, next) = (now, Instant::now() + EVERY);
+            (from, next) = (now, driver.host.elapsed() + EVERY);
         }
     }
 }
