@@ -21,26 +21,23 @@ use crate::engine::os::guarded_file::GuardedFile;
 /// a plain file (a terminal, a pipe, `/dev/stdout`) is written in place. A pipe without a reader is
 /// an error, since a program that exits can't wait for one.
 pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
-    if is_stream(path) {
-        return GuardedFile::open_stream(path)?.write_all(content.as_bytes());
-    }
-    create_folders(path)?;
-    replace(path, |beside| fill(create(beside)?, content))
+    let mut staged = Staged::new(path.to_owned());
+    // The file is replaced also by an empty one.
+    staged.begin()?;
+    staged.write_all(content.as_bytes())?;
+    // A full disk or a lost server must show up while the report can still go elsewhere.
+    staged.sync()?;
+    staged.finish()
 }
 
 /// Makes a file beside the path, and renames it over the path. `make` must fail if there is a file
 /// of the name that it gets; it then gets another one. After an error nothing is left. A process
 /// that has the previous file open keeps it.
+#[cfg(feature = "trace")]
 pub(crate) fn replace<T>(path: &Path, make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<T> {
     let (beside, content) = new_beside(path, make)?;
     fs::rename(&beside, path).inspect_err(|_| _ = fs::remove_file(&beside))?;
     Ok(content)
-}
-
-/// Creates the path's parent folders, and a file beside it that is to be renamed over it.
-fn begin(path: &Path) -> io::Result<(PathBuf, GuardedFile)> {
-    create_folders(path)?;
-    new_beside(path, create)
 }
 
 /// Returns the path without its ending; `.firefox.json` is one.
@@ -55,10 +52,6 @@ pub(crate) fn create(path: &Path) -> io::Result<GuardedFile> {
     OpenOptions::new().write(true).create_new(true).open(path).and_then(GuardedFile::new)
 }
 
-fn create_folders(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)
-}
-
 /// Returns whether the path must be written in place: it is a pipe, a terminal, or an open
 /// descriptor.
 pub(crate) fn is_stream(path: &Path) -> bool {
@@ -66,12 +59,6 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
     OPEN.iter().any(|open| path.starts_with(open))
         || fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
-}
-
-fn fill(mut file: GuardedFile, content: &str) -> io::Result<()> {
-    file.write_all(content.as_bytes())?;
-    // A full disk or a lost server must show up while the report can still go elsewhere.
-    file.sync()
 }
 
 /// Creates a file beside the path, under an unused name. The process id and the count don't
@@ -121,6 +108,16 @@ impl Staged {
         Self { path, content }
     }
 
+    /// Creates the path's parent folders, and a file beside it that is to be renamed over it.
+    fn begin(&mut self) -> io::Result<()> {
+        if matches!(self.content, Content::Nothing) {
+            self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            let (beside, file) = new_beside(&self.path, create)?;
+            self.content = Content::Beside(beside, file);
+        }
+        Ok(())
+    }
+
     /// Waits until the disk has it: a full disk must show up before the old file is replaced.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         match &mut self.content {
@@ -145,10 +142,7 @@ impl Staged {
 
 impl Write for Staged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if matches!(self.content, Content::Nothing) {
-            let (beside, file) = begin(&self.path)?;
-            self.content = Content::Beside(beside, file);
-        }
+        self.begin()?;
         match &mut self.content {
             Content::Beside(_, file) => file.write(bytes),
             Content::Stream(content) => content.write(bytes),
