@@ -99,6 +99,7 @@ impl RuleHost for Connection {
         others: &[&u32],
         name: &str,
     ) -> Answer<(String, Vec<String>), Self> {
+        let refused = |problem: Failure| HostError::Refused(problem.to_string());
         let (id, consumer) = if let Some(id) = recorder {
             (*id, 0)
         } else {
@@ -123,8 +124,4 @@ impl RuleHost for Connection {
         self.log(Event::Lost, None, reason)?;
         Ok(has_ended)
     }
-}
-
-fn refused(problem: Failure) -> HostError<Failure> {
-    HostError::Refused(problem.to_string())
 }

@@ -1,16 +1,17 @@
-//! The driver of rules: attaches what they need, reads it once a window, and does what they say.
+//! The driver of rules: attaches their consumers, reads these once a window, and runs the actions.
 //!
 //! ```text
-//! rules ▶ engine ◀── readings ◀─┐
-//!            └──▶ steps ▶ driver ┴▶ host: attachments, recordings, snapshots, commands, the log
+//! engine ◀── readings ◀─┐
+//!    └──▶ steps ▶ driver ┴▶ host: attachments, recordings, snapshots, commands, the log
 //! ```
 //! Life cycle: [`start`](RuleDriver::start) attaches the consumers of the figures, and reads them:
 //! the baseline ▸ at the end of each window, [`read`](RuleDriver::read) and
-//! [`step`](RuleDriver::step) ▸ [`finish_recordings`](RuleDriver::finish_recordings) when one is
-//! [due](RuleDriver::next_due) ▸ [`finish`](RuleDriver::finish) lets go of all. What fails is logged,
-//! and tried again after pauses that grow.
+//! [`step`](RuleDriver::step) ▸ [`finish_recordings`](RuleDriver::finish_recordings), when one is
+//! [due](RuleDriver::next_due) ▸ [`finish`](RuleDriver::finish) detaches everything. Each failure
+//! is logged, and followed by a new try after a pause that grows.
 //!
-//! It is pure: a [`RuleHost`] does what it asks for. All times are since the beginning of the log.
+//! The driver is pure: a [`RuleHost`] attaches, reads and writes. All times are since the beginning
+//! of the log.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::format::Format;
 /// The driver.
 #[derive(Debug)]
 pub struct RuleDriver<H: RuleHost> {
-    /// What it acts on.
+    /// The program, and the log.
     pub host: H,
     engine: Engine,
     /// The consumers of figures, by the engine's numbers, and then the flight recorders.
@@ -351,8 +352,8 @@ impl<H: RuleHost> RuleDriver<H> {
         Ok(())
     }
 
-    /// Forgets all attachments, which have gone with the connection. Texts stay armed as long as the
-    /// program is there.
+    /// Forgets all attachments, which have ended with the connection. Texts stay armed as long as
+    /// the program runs.
     ///
     /// # Errors
     /// If no rule can be followed any further.

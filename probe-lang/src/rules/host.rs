@@ -1,6 +1,6 @@
-//! What the driver of rules acts on: a program, and the log of its rules. Pure: a trait.
+//! The host of the rules' driver: a program, and the log of its rules. Pure: a trait.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 use super::engine::Totals;
@@ -13,23 +13,18 @@ pub trait RuleHost {
     /// Consumers that are attached.
     type Attachment;
     /// A file that the host has created for a trace; it displays its path.
-    type File: fmt::Display;
+    type File: Display;
     /// Why no rule can be followed any further.
     type Failure;
 
-    /// What becomes of armed texts at the end of the rules.
+    /// The event of an armed text at the end of the rules: `Disarmed` or `Left`.
     const END: Event;
 
     /// Writes an event, of a rule by its number from 0.
     ///
     /// # Errors
     /// If the log can't be written any further.
-    fn log(
-        &mut self,
-        event: Event,
-        rule: Option<usize>,
-        text: impl fmt::Display,
-    ) -> Result<(), Self::Failure>;
+    fn log(&mut self, event: Event, rule: Option<usize>, text: impl Display) -> Result<(), Self::Failure>;
 
     /// Writes that a rule has fired.
     ///
@@ -99,8 +94,9 @@ pub trait RuleHost {
     /// Why the file may lack events.
     fn finish_recording(&mut self, attachment: Self::Attachment) -> Answer<String, Self>;
 
-    /// Writes what a rule's flight recorder has to a file of this name; without one, what the only
-    /// one has that is none of the `others`. Returns the event's text, and notes.
+    /// Writes the events of a rule's flight recorder to a file of this name. Without a recorder,
+    /// the program's only one is meant that is not among the `others`. Returns the text of the
+    /// event, and notes.
     ///
     /// # Errors
     /// If there is no such recorder, or the file can't be written.
@@ -128,7 +124,7 @@ pub trait RuleHost {
     }
 }
 
-/// What a host answers.
+/// An answer of a host.
 pub type Answer<T, H> = Result<T, HostError<<H as RuleHost>::Failure>>;
 
 /// Why a host could not do something.
@@ -159,7 +155,7 @@ pub struct Firing<'a> {
     pub values: &'a [(Figure, f64)],
 }
 
-impl fmt::Display for Firing<'_> {
+impl Display for Firing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}: {}", self.number, self.text.at_most(), reasons(self.values))
     }
@@ -206,7 +202,7 @@ pub enum Event {
     Summary,
 }
 
-impl fmt::Display for Event {
+impl Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{self:?}").to_lowercase())
     }

@@ -4,17 +4,17 @@
 //! when p99(net::handle) > 5ms for 2s until p99(net::handle) < 2ms then record db::* for 1s at most 3 times
 //!
 //! text ──▶ parse ──▶ rule (model) ──▶ check (when ∩ until = ∅) ──▶ engine ◀── readings, once a window
-//!                                                                     └──▶ steps: fired, ended
+//!                                                                     └──▶ steps ──▶ driver ──▶ host
 //! ```
 //! Life cycle: a text or a [file](rule::rules) is parsed ▸ an [`Engine`] tells the consumers that
-//! its rules' figures need ([`Engine::sources`]) ▸ its driver attaches these, and reads each of
-//! them at the beginning, the baseline, and once a window ▸ [`Engine::step`] answers with the rules
-//! that fired and ended ▸ the driver acts.
+//! its rules' figures need ([`Engine::sources`]) ▸ a [`RuleDriver`] attaches these, and reads each
+//! of them at the beginning, the baseline, and once a window ▸ [`Engine::step`] answers with the
+//! rules that fired and ended ▸ the driver acts.
 //!
-//! The engine is pure: no I/O, no clock, no thread. The times of windows are given to it, and the
-//! driver has all attachments. A reading that failed
-//! makes its figures unknown for that window. An unknown condition neither begins nor ends a rule,
-//! and the engine counts such windows.
+//! Engine and driver are pure: no I/O, no clock, no thread. The times of windows are given to them.
+//! The program's agent and `probectl watch` each implement [`RuleHost`], which attaches and logs. A
+//! reading that failed makes its figures unknown for that window. An unknown condition neither
+//! begins nor ends a rule, and the engine counts such windows.
 //!
 //! Cost: nothing on a hit, beyond the consumers of the figures. A step compares two readings: time
 //! in proportion to their rows.

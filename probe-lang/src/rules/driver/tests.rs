@@ -4,7 +4,7 @@ use super::super::rule::rules;
 use super::super::window::Row;
 use super::*;
 
-/// A program without probes, which notes what it is asked for.
+/// A program without probes, which notes each request.
 #[derive(Default)]
 struct Fake {
     /// Acts and lines of the log since they were looked at last.

@@ -113,13 +113,13 @@ fn attach(spec: &str, file: Option<&Opened>) -> Answer<(SpecAttachments, Instant
 
 /// Returns a line for each part that the file lacks.
 fn write_snapshot(recorder: &SpecAttachment, file: &Output) -> Answer<Vec<String>, Host> {
-    let recorded = recorder.reported();
+    let events = recorder.reported();
     let name = file.name();
-    let formats = recorder.formats().iter().copied().filter(|it| recorded.is_streamed(*it));
+    let formats = recorder.formats().iter().copied().filter(|it| events.is_streamed(*it));
     let format = Format::of_name(&name, formats);
     let format = format.ok_or_else(|| refused(format_args!("{name} tells no format")))?;
     let mut writer = BufWriter::new(&file.file);
-    let written = recorded.write(format, &mut writer);
+    let written = events.write(format, &mut writer);
     let written = written.and_then(|missing| writer.flush().map(|()| missing));
     written.map_err(|error| refused(format_args!("{file} can't be written: {error}")))
 }
