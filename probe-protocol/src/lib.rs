@@ -30,6 +30,7 @@
 mod error;
 mod frame;
 mod message;
+mod output_file;
 
 #[cfg(target_os = "linux")]
 mod channel;
@@ -53,6 +54,7 @@ pub use message::{
     Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Failure, FailureKind,
     Hello, OwnRules, Probe, ProbeField, Reply, ReportForm, Request, Status,
 };
+pub use output_file::OutputFile;
 #[cfg(target_os = "linux")]
 pub use {
     channel::{Channel, ChannelError, ReceivedFrame, writable_file},

@@ -197,9 +197,6 @@ mod reports_and_metrics {}
 #[doc(hidden)]
 #[cfg(feature = "std")]
 pub mod __preload;
-#[doc(hidden)]
-#[cfg(feature = "std")]
-pub mod __tools;
 
 /// The items that macro expansions name. Not public API: it changes only with the ABI's version.
 #[doc(hidden)]

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_lang::rules::{Answer, Event, Firing, HostError, Reading, RuleHost, Totals};
-use probe_protocol::{Attach, Client};
-use probe_runtime::__tools::Output;
+use probe_protocol::{Attach, Client, OutputFile};
 
 use super::connection::{ANSWER_TIMEOUT, Connection, FILE_TIMEOUT};
 use super::readings::reading;
@@ -16,7 +15,7 @@ use crate::output::Failure;
 impl RuleHost for Connection {
     /// The program's number of it.
     type Attachment = u32;
-    type File = Output;
+    type File = OutputFile;
     type Failure = Failure;
     const END: Event = Event::Disarmed;
 
@@ -65,11 +64,11 @@ impl RuleHost for Connection {
         reading(&report.document).map_err(HostError::Refused)
     }
 
-    fn create(&mut self, name: &str) -> Result<Output, String> {
-        Output::create(Path::new(""), name)
+    fn create(&mut self, name: &str) -> Result<OutputFile, String> {
+        OutputFile::create(Path::new(""), name)
     }
 
-    fn record(&mut self, selector: &str, file: Output) -> Answer<(u32, Vec<String>), Self> {
+    fn record(&mut self, selector: &str, file: OutputFile) -> Answer<(u32, Vec<String>), Self> {
         let attach = Attach { output: Some(file.name()), ..Attach::new(format!("{selector}=trace")) };
         let attached = self.ask(ANSWER_TIMEOUT, |client| client.record(&attach, &file.file));
         file.keep_if(attached).map(|it| (it.id, attachment_notes(&it)))

@@ -8,7 +8,6 @@ mod functions;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod notes;
-mod output;
 #[cfg(feature = "serde")]
 mod serialized;
 mod source;
@@ -24,7 +23,6 @@ pub(crate) use notes::footnotes;
 pub(crate) use notes::{foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::{left_out, missing};
-pub use output::Output;
 #[cfg(probe_agent)]
 pub(crate) use source::document;
 pub use source::{ReportSource, Rows};

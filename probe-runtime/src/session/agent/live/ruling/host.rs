@@ -13,9 +13,9 @@ use super::super::attachments::flush;
 use super::AT_EXIT;
 use super::log::Log;
 use super::readings::reading;
-use crate::report::Output;
 use crate::session::spec::{ClientSpec, Format, Opened, SpecAttachment, SpecAttachments};
 use probe_lang::rules::{Answer, Event, HostError, Reading, RuleHost};
+use probe_protocol::OutputFile;
 
 /// The program. A forked child leaves its attachments behind.
 pub(super) struct Host {
@@ -37,7 +37,7 @@ impl Host {
 impl RuleHost for Host {
     /// With the time at which they were attached.
     type Attachment = (SpecAttachments, Instant);
-    type File = Output;
+    type File = OutputFile;
     type Failure = Infallible;
     const END: Event = Event::Left;
 
@@ -67,11 +67,11 @@ impl RuleHost for Host {
         Ok(reading(attached, *since))
     }
 
-    fn create(&mut self, name: &str) -> Result<Output, String> {
-        Output::create(&self.folder, name)
+    fn create(&mut self, name: &str) -> Result<OutputFile, String> {
+        OutputFile::create(&self.folder, name)
     }
 
-    fn record(&mut self, selector: &str, file: Output) -> Answer<(Self::Attachment, Vec<String>), Self> {
+    fn record(&mut self, selector: &str, file: OutputFile) -> Answer<(Self::Attachment, Vec<String>), Self> {
         let opened = file.file.try_clone().map_err(refused).and_then(|opened| {
             let opened = Opened { file: Arc::new(opened), name: file.name().into() };
             attach(&format!("{selector}=trace"), Some(&opened))
@@ -112,7 +112,7 @@ fn attach(spec: &str, file: Option<&Opened>) -> Answer<(SpecAttachments, Instant
 }
 
 /// Returns a line for each part that the file lacks.
-fn write_snapshot(recorder: &SpecAttachment, file: &Output) -> Answer<Vec<String>, Host> {
+fn write_snapshot(recorder: &SpecAttachment, file: &OutputFile) -> Answer<Vec<String>, Host> {
     let events = recorder.reported();
     let name = file.name();
     let formats = recorder.formats().iter().copied().filter(|it| events.is_streamed(*it));

@@ -1,4 +1,5 @@
-//! Files of traces: each is new, and has the first free name.
+//! Files that a program writes for a client or for its own rules: each is new, and has the first free
+//! name.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -8,16 +9,26 @@ use std::path::{Path, PathBuf};
 /// The most names that are tried.
 const MOST: u32 = 10_000;
 
-/// A file that a program writes.
+/// A file that a program writes, such as a recording.
+///
+/// ```
+/// use probe_protocol::OutputFile;
+/// # let folder = std::env::temp_dir().join(format!("output-file-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+///
+/// let [one, other] = [(); 2].map(|()| OutputFile::create(&folder, "slow.pftrace").unwrap());
+/// assert_eq!((one.name(), other.name()), ("slow.pftrace".to_owned(), "slow-2.pftrace".to_owned()));
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// ```
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputFile {
     /// The open file.
     pub file: File,
     /// Its path.
     pub path: PathBuf,
 }
 
-impl Output {
+impl OutputFile {
     /// Creates a file of this name, which begins in a folder, or, if there is one already, of this
     /// name and a number: `slow-2.pftrace`. The system decides which name is free as it creates the
     /// file, so no other process's file is written.
@@ -62,7 +73,7 @@ impl Output {
     }
 }
 
-impl fmt::Display for Output {
+impl fmt::Display for OutputFile {
     /// Writes its path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.display().fmt(f)
@@ -102,14 +113,14 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("slow.pftrace");
         fs::write(&path, "mine").unwrap();
-        let [second, third] = [(); 2].map(|()| Output::create(&folder, "slow.pftrace").unwrap());
+        let [second, third] = [(); 2].map(|()| OutputFile::create(&folder, "slow.pftrace").unwrap());
         assert_eq!((second.name().as_str(), third.name().as_str()), ("slow-2.pftrace", "slow-3.pftrace"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert_eq!(second.keep_if(Err::<(), _>(7)).unwrap_err(), 7);
         assert_eq!(third.keep_if(Ok::<_, ()>(7)), Ok(7));
-        assert_eq!(Output::create(&folder, "slow.pftrace").unwrap().name(), "slow-2.pftrace");
+        assert_eq!(OutputFile::create(&folder, "slow.pftrace").unwrap().name(), "slow-2.pftrace");
         assert!(
-            Output::create(&folder, "none/slow.pftrace")
+            OutputFile::create(&folder, "none/slow.pftrace")
                 .unwrap_err()
                 .starts_with("none/slow.pftrace can't be written: ")
         );
