@@ -1,5 +1,5 @@
-//! Files that a program writes for a client or for its own rules: each is new, and has the first free
-//! name.
+//! Files that a program writes for a client or for its own rules. Each is new, and has the first
+//! free name.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

@@ -57,6 +57,18 @@ impl Instruction {
         Self((0xe9 - is_call as u64) | (rel.0.cast_unsigned() as u64) << 8)
     }
 
+    /// Returns whether this is `call rel32`.
+    #[inline]
+    pub const fn is_call(self) -> bool {
+        self.0 & 0xff == 0xe8
+    }
+
+    /// Returns whether a breakpoint, `int3`, is in the first byte.
+    #[inline]
+    pub const fn is_breakpoint(self) -> bool {
+        self.0 & 0xff == 0xcc
+    }
+
     /// Returns the last four bytes as a distance.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "what is cut off is zero")]

@@ -337,6 +337,9 @@ mod tests {
     };
     use super::*;
 
+    const ENOENT: i32 = 2;
+    const EINVAL: i32 = 22;
+
     #[test]
     fn names_are_read_back() {
         for event in PerfEvent::ALL {

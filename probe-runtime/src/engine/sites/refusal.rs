@@ -180,16 +180,17 @@ impl RefusalReason {
 /// Guesses the writer of these bytes, with advice.
 fn whose(expected: [u8; SITE_LEN], found: [u8; SITE_LEN]) -> &'static str {
     const NOP: [u8; SITE_LEN] = Instruction::NOP5.bytes();
+    let now = Instruction::from_bytes(found);
     match found {
-        [0xcc, ..] => "a debugger's breakpoint, or a tracer's (a uprobe): remove it",
+        _ if now.is_breakpoint() => "a debugger's breakpoint, or a tracer's (a uprobe): remove it",
         NOP => {
             "somebody has written the file's NOP back, and hits are lost: switch the site off and on again"
         }
-        [0x0f, tail @ ..] if tail == expected[1..] || expected == NOP => {
+        [first, tail @ ..] if first == NOP[0] && (tail == expected[1..] || expected == NOP) => {
             "torn: a tracer (a uprobe) was put on the active site, and has written one byte of the file back. Who executes it may \
              crash; patch::word::patch can write the NOP there"
         }
-        [0xe8, ..] => "a tracer's call (a uprobe): remove it",
+        _ if now.is_call() => "a tracer's call (a uprobe): remove it",
         _ => "a debugger or another patcher holds it",
     }
 }

@@ -7,16 +7,7 @@
 //!         definitions  1,024
 //!         discoveries  1,024
 //! ```
-//! A stub leads to the definition of the same number:
-//!
-//! ```text
-//! 48 39 3d rel32     cmp [function], rdi     the function that was discovered there?
-//! 75 0a              jne other
-//! 57                 push rdi
-//! 48 8d 3d rel32     lea rdi, [definition]
-//! ff 27              jmp [rdi]               its entry
-//! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
-//! ```
+//! A stub leads to the definition of the same number: see [`stub`](super::x86_64::stub).
 //! All stubs of a chunk are written at once, before any thread can execute them. Then they are made
 //! executable. So no page is ever writable and executable, and a first hit writes no code but at
 //! its site.
@@ -43,6 +34,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::call_site::Discovery;
+use super::stub::{RET_OFFSET, STUB_SIZE, StubPlaces, stub};
 use crate::engine::os;
 use crate::engine::os::maps::Rights;
 use crate::engine::os::text::page_size;
@@ -51,12 +43,6 @@ use probe_core::abi::Definition;
 
 /// The number of discoveries in a chunk.
 const PLACES_PER_CHUNK: usize = 1_024;
-/// The size of a stub, in bytes.
-const STUB_SIZE: usize = 32;
-/// The length of a stub's comparison, in bytes. Code that has compared already skips it.
-pub(super) const COMPARISON_LEN: usize = 9;
-/// The offset of a lone `ret` in a stub, behind its code.
-const RET_OFFSET: usize = STUB_SIZE - 1;
 /// The maximum number of chunks.
 const MAX_CHUNKS: usize = 4_096;
 
@@ -304,21 +290,12 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
         let code = offset_of!(Chunk, stubs) + number * STUB_SIZE;
         let definition = offset_of!(Chunk, definitions) + number * size_of::<Definition>();
         let discovery = offset_of!(Chunk, discoveries) + number * size_of::<Discovery>();
-        let mut bytes = [0xcc; STUB_SIZE];
-        // Each instruction with the place that it names, which its last four bytes lead to.
-        let mut at = 0;
-        for (instruction, place) in [
-            (&[0x48, 0x39, 0x3d][..], discovery + offset_of!(Discovery, function)),
-            (&[0x75, 0x0a, 0x57, 0x48, 0x8d, 0x3d], definition),
-            (&[0xff, 0x27, 0xff, 0x25], discovery + offset_of!(Discovery, hook)),
-        ] {
-            bytes[at..at + instruction.len()].copy_from_slice(instruction);
-            at += instruction.len() + 4;
-            let distance = place - (code + at);
-            bytes[at - 4..at].copy_from_slice(&u32::try_from(distance).unwrap_or_default().to_le_bytes());
-        }
-        // For a call that is switched off.
-        bytes[RET_OFFSET] = 0xc3;
+        let bytes = stub(&StubPlaces {
+            code,
+            definition,
+            function: discovery + offset_of!(Discovery, function),
+            hook: discovery + offset_of!(Discovery, hook),
+        });
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }

@@ -24,7 +24,8 @@ use std::sync::atomic::Ordering;
 
 use super::call::{Call, read_call};
 use super::call_site::{Discovery, Hit, State};
-use super::chunk::{self, ChunkPlace};
+use super::chunk::ChunkPlace;
+use super::stub::COMPARISON_LEN;
 use super::table::{self, CallEntry, FoundBy, is_stale, publish};
 use super::{
     ahead, call_cache, call_patch, callback, counters, first_hit, provider, shared_calls, tail_jumps,
@@ -180,7 +181,7 @@ fn deliver(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: Ho
 /// call must neither be a site nor wait to become one.
 fn cache_stub(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
     let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
-    let stub = place.stub() + chunk::COMPARISON_LEN;
+    let stub = place.stub() + COMPARISON_LEN;
     let is_call = owner.unwrap_or(discovery).returns() == Some(returns);
     let target = if is_call { stub } else { call_stub_after_jump as *const () as usize };
     discovery.cached.fill(returns, discovery.hit().function, [target, stub], || discovery.is_enabled());

@@ -3,20 +3,18 @@
 //!
 //! | files | part |
 //! |---|---|
-//! | `call`, `jumps` | decode calls and jumps: bytes in, instructions out |
+//! | `x86_64` | the door to the architecture: decodes calls and jumps, switches calls, has stubs |
 //! | `object_files` | symbols, extents of functions, and separate files of debug information |
 //! | `call_site`, `chunk` | one call site, and the memory of many |
 //! | `table` | finds a call site by its return address; publishes and reclaims call sites |
 //! | `call_cache`, `counters`, `callback` | cache of calls; counters; the program's callback |
-//! | `call_patch`, `tail_jumps`, `first_hit`, `shared` | change a call's bytes |
+//! | `tail_jumps`, `first_hit`, `shared_calls` | which calls and jumps are changed, and when |
 //! | `redirection` | calls that are bound to other hooks |
 //! | `ahead`, `naming`, `reconcile`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
 
 mod ahead;
-mod call;
 mod call_cache;
-mod call_patch;
 mod call_site;
 mod callback;
 mod chunk;
@@ -24,7 +22,6 @@ mod counters;
 mod first_hit;
 mod hooks;
 mod interface;
-mod jumps;
 mod naming;
 mod object_files;
 mod provider;
@@ -33,9 +30,11 @@ mod redirection;
 mod shared_calls;
 mod table;
 mod tail_jumps;
+mod x86_64;
 
 use super::reason;
 pub use interface::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
+use x86_64::{call, call_patch, jumps, stub};

@@ -26,6 +26,7 @@ use super::table::{self, Unloaded, published};
 use super::{call_patch, shared_calls, tail_jumps};
 use crate::engine::os::objects::{Frozen, Generation, Object};
 use crate::engine::registry::provider::{CallSite, Findings};
+use crate::engine::sites::word::INT3;
 use crate::engine::sites::word::WordOptions;
 use crate::engine::sites::{Instruction, NotNow, PatchError, SITE_LEN, TextPolicy};
 
@@ -100,7 +101,8 @@ pub(super) fn is_present(frozen: &Frozen, discovery: &'static Discovery, known: 
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     // A site that is being switched begins with an `int3`, as does one with a breakpoint.
-    bytes[0] == 0xcc || site.owns(Instruction::from_bytes(bytes))
+    let now = Instruction::from_bytes(bytes);
+    now.is_breakpoint() || site.owns(now)
 }
 
 /// Returns whether a real call is still the one that was found. Another object in the place of the
@@ -113,7 +115,7 @@ fn is_call_present(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     }
     let (at, _) = call.instruction();
     // SAFETY: in the text of a loaded object. An `int3` there is a debugger's.
-    let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == 0xcc;
+    let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == INT3;
     // In this order: a hook that has changed it is busy until it says so.
     is_stopped || discovery.is_changing() || discovery.is_patched()
 }

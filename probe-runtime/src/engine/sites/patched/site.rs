@@ -37,7 +37,7 @@ impl Site {
     /// Returns a site with this JMP or CALL as its active instruction.
     #[inline]
     pub(crate) const fn new(addr: SiteAddr, active: Instruction) -> Self {
-        let block = if active.bytes()[0] == 0xe8 { CALL } else { 0 };
+        let block = if active.is_call() { CALL } else { 0 };
         Self { addr, rel: active.rel().0, block }
     }
 

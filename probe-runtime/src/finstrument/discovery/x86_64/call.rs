@@ -5,7 +5,7 @@
 //! | `e8 rel32` | a call, direct or through a linkage table |
 //! | `67 e8 rel32` | a call through a pointer that the linker made direct; as above |
 //! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
-//! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tail_jumps`](super::tail_jumps)), whose caller's caller this is |
+//! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tail_jumps`](super::super::tail_jumps)), whose caller's caller this is |
 //!
 //! Calls within an aligned word end in a site of five bytes. Other calls are switched in place
 //! ([`CallPatch`](super::call_patch::CallPatch)). The sixth byte of a call through a pointer
@@ -24,7 +24,7 @@ use crate::engine::os::thread::errno;
 use crate::engine::sites::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr, read_word};
 
 /// The length of the longest call that is understood, in bytes.
-pub(super) const MAX_CALL_LEN: usize = 6;
+pub(in super::super) const MAX_CALL_LEN: usize = 6;
 
 const CALL: u8 = 0xe8;
 const CALL_AT_RIP: [u8; 2] = [0xff, 0x15];
@@ -32,7 +32,7 @@ const ADDRESS_SIZE: u8 = 0x67;
 
 /// The target of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub(in super::super) enum Target {
     /// This address.
     Direct(usize),
     /// The value of the pointer at this address.
@@ -41,15 +41,15 @@ pub(super) enum Target {
 
 /// A call that ends at a return address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Call {
+pub(in super::super) struct Call {
     returns: usize,
     bytes: [u8; MAX_CALL_LEN],
-    pub(super) target: Target,
+    pub(in super::super) target: Target,
 }
 
 impl Call {
     /// Returns the call that ends at `returns`, behind these bytes.
-    pub(super) fn before(returns: usize, bytes: [u8; MAX_CALL_LEN]) -> Option<Self> {
+    pub(in super::super) fn before(returns: usize, bytes: [u8; MAX_CALL_LEN]) -> Option<Self> {
         let [a, b, distance @ ..] = bytes;
         let there = returns.wrapping_add_signed(i32::from_le_bytes(distance) as isize);
         let target = match [a, b] {
@@ -61,28 +61,28 @@ impl Call {
     }
 
     /// Returns the address that it returns to.
-    pub(super) fn returns(self) -> usize {
+    pub(in super::super) fn returns(self) -> usize {
         self.returns
     }
 
     /// Returns the address of the site's five bytes.
-    pub(super) fn site(self) -> SiteAddr {
+    pub(in super::super) fn site(self) -> SiteAddr {
         site(self.returns)
     }
 
     /// Returns the bytes before the return address.
-    pub(super) fn bytes(self) -> [u8; MAX_CALL_LEN] {
+    pub(in super::super) fn bytes(self) -> [u8; MAX_CALL_LEN] {
         self.bytes
     }
 
     /// Returns the last five bytes before the return address.
-    pub(super) fn site_bytes(self) -> [u8; SITE_LEN] {
+    pub(in super::super) fn site_bytes(self) -> [u8; SITE_LEN] {
         let [_, call @ ..] = self.bytes;
         call
     }
 
     /// Returns the instruction's address and bytes, without a prefix.
-    pub(super) fn instruction(self) -> (usize, Bytes) {
+    pub(in super::super) fn instruction(self) -> (usize, Bytes) {
         match self.target {
             Target::Direct(_) => (self.site().0, self.site_bytes().into()),
             Target::Through(_) => (self.site().0 - 1, self.bytes.into()),
@@ -91,7 +91,7 @@ impl Call {
 
     /// Returns the instruction's address, its bytes, and its bytes with this instruction at the
     /// site.
-    pub(super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
+    pub(in super::super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
         let (at, old) = self.instruction();
         let new = match self.target {
             Target::Direct(_) => site.bytes().into(),
@@ -106,12 +106,12 @@ impl Call {
 }
 
 /// Returns the site of the call that returns to this address.
-pub(super) fn site(returns: usize) -> SiteAddr {
+pub(in super::super) fn site(returns: usize) -> SiteAddr {
     SiteAddr(returns.wrapping_sub(SITE_LEN))
 }
 
 /// Returns the CALL of `target` at a site; `None` if it is out of reach.
-pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
+pub(in super::super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
     Rel32::between(site, target).map(Instruction::call)
 }
 
@@ -119,7 +119,7 @@ pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
 ///
 /// # Safety
 /// The byte before the address is in text that stays mapped.
-pub(super) unsafe fn read_call(returns: usize, hook: usize) -> Option<Call> {
+pub(in super::super) unsafe fn read_call(returns: usize, hook: usize) -> Option<Call> {
     let start = returns.checked_sub(MAX_CALL_LEN)?;
     // The call's own bytes can be read. The page before them may not be mapped.
     if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
@@ -145,7 +145,7 @@ pub(super) unsafe fn read_call(returns: usize, hook: usize) -> Option<Call> {
 ///
 /// # Safety
 /// It is an instruction of text that stays mapped, with the linkage table of the same object.
-pub(super) unsafe fn leads_to(target: Target, hook: usize) -> bool {
+pub(in super::super) unsafe fn leads_to(target: Target, hook: usize) -> bool {
     let through = |pointer: usize| {
         // SAFETY: readable, and of the object whose text stays mapped.
         is_readable(pointer) && unsafe { ptr::read_unaligned(pointer as *const usize) } == hook

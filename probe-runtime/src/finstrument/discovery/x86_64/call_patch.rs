@@ -32,11 +32,10 @@
 // `CallPatch`.
 #![expect(unsafe_code, reason = "see above")]
 
+use super::super::call_site::Discovery;
+use super::super::provider::{self, ControlLocked, Exclusive};
+use super::super::{counters, first_hit, tail_jumps};
 use super::call::{Call, Target};
-use super::call_site::Discovery;
-use super::provider::{self, ControlLocked, Exclusive};
-use super::tail_jumps;
-use super::{counters, first_hit};
 use crate::engine::os::mem::Alias;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::os::text::page_size;
@@ -48,13 +47,13 @@ use crate::engine::sites::{
 };
 
 const JMP_SHORT: u8 = 0xeb;
-pub(super) const RET: u8 = 0xc3;
+pub(in super::super) const RET: u8 = 0xc3;
 
 /// The word that is written, and the bytes of the call in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct CallPatch {
+pub(in super::super) struct CallPatch {
     /// Its address, a multiple of 8.
-    pub(super) word: usize,
+    pub(in super::super) word: usize,
     mask: u64,
     active: u64,
     latent: u64,
@@ -62,17 +61,17 @@ pub(super) struct CallPatch {
 
 /// The target of a deactivated call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReturnTarget {
+pub(in super::super) struct ReturnTarget {
     /// The address of a `ret`.
-    pub(super) ret: usize,
+    pub(in super::super) ret: usize,
     /// The address of a pointer to that `ret`.
-    pub(super) pointer: usize,
+    pub(in super::super) pointer: usize,
 }
 
 impl CallPatch {
     /// Returns the switch of a call; `None` if one write replaces all of it, or no `ret` is in
     /// reach.
-    pub(super) fn of(call: Call, target: ReturnTarget) -> Option<Self> {
+    pub(in super::super) fn of(call: Call, target: ReturnTarget) -> Option<Self> {
         let (at, active) = call.instruction();
         let len = active.len();
         if !is_straddler(at, len) {
@@ -95,7 +94,7 @@ impl CallPatch {
     }
 
     /// Returns the switch of a jump, between itself and a `ret`.
-    pub(super) fn of_jump(at: usize, jump: Bytes) -> Self {
+    pub(in super::super) fn of_jump(at: usize, jump: Bytes) -> Self {
         let in_first = jump.len().min(8 - at % 8);
         let active = &jump[..in_first];
         let mut latent = [0; MAX_LEN];
@@ -114,20 +113,24 @@ impl CallPatch {
     }
 
     /// Returns the byte that makes a jump active or latent, and its address.
-    pub(super) fn first_byte(self, active: bool) -> (usize, u8) {
+    pub(in super::super) fn first_byte(self, active: bool) -> (usize, u8) {
         let at = self.mask.trailing_zeros() as usize / 8;
         let bytes = if active { self.active } else { self.latent }.to_le_bytes();
         (self.word + at, bytes[at])
     }
 
     /// Returns the write that makes it active or latent.
-    pub(super) fn write(self, active: bool) -> Write {
+    pub(in super::super) fn write(self, active: bool) -> Write {
         let (from, to) = if active { (self.latent, self.active) } else { (self.active, self.latent) };
         Write { word: self.word, mask: self.mask, from, to }
     }
 
     /// Returns the bytes at an address as they are while the call is active.
-    pub(super) fn active_bytes<const LEN: usize>(self, at: usize, mut found: [u8; LEN]) -> [u8; LEN] {
+    pub(in super::super) fn active_bytes<const LEN: usize>(
+        self,
+        at: usize,
+        mut found: [u8; LEN],
+    ) -> [u8; LEN] {
         let (mask, active) = (self.mask.to_le_bytes(), self.active.to_le_bytes());
         for (at, byte) in (at..).zip(&mut found) {
             let offset = at.wrapping_sub(self.word);
@@ -140,20 +143,20 @@ impl CallPatch {
 
     /// Returns whether the call is active, by the value of its word; `None` if the word is not the
     /// call's.
-    pub(super) fn is_active(self, word: u64) -> Option<bool> {
+    pub(in super::super) fn is_active(self, word: u64) -> Option<bool> {
         let found = word & self.mask;
         (found == self.active || found == self.latent).then_some(found == self.active)
     }
 }
 
 /// Marks a waiting call as switched in place, from a hook that has patched it.
-pub(super) fn begin_now(discovery: &'static Discovery, switch: CallPatch) {
+pub(in super::super) fn begin_now(discovery: &'static Discovery, switch: CallPatch) {
     let text = first_hit::text_policy();
     begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
 /// Patches a waiting call in place, in an operation.
-pub(super) fn begin_deferred(
+pub(in super::super) fn begin_deferred(
     _exclusive: Exclusive<'_>,
     discovery: &'static Discovery,
     switch: CallPatch,
@@ -185,13 +188,13 @@ fn begin(
 }
 
 /// Makes the bytes agree with `is_enabled`, in a hook. Returns whether that took a write.
-pub(super) fn sync_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+pub(in super::super) fn sync_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let text = first_hit::text_policy();
     sync_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
 
 /// Does the same as [`sync_now`] in an operation, of a loaded object.
-pub(super) fn sync(
+pub(in super::super) fn sync(
     _exclusive: Exclusive<'_>,
     discovery: &Discovery,
     switch: CallPatch,
@@ -218,7 +221,7 @@ fn sync_through(
 ///
 /// # Safety
 /// The call or jump is in text that stays mapped.
-pub(super) unsafe fn is_synced(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+pub(in super::super) unsafe fn is_synced(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: mapped text: the caller's promise.
     let word = unsafe { read_word(switch.word) };
     let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
@@ -229,7 +232,10 @@ pub(super) unsafe fn is_synced(discovery: &Discovery, switch: CallPatch) -> Resu
 ///
 /// # Safety
 /// The call or jump is in text that is writable, and stays mapped.
-pub(super) unsafe fn sync_writable(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+pub(in super::super) unsafe fn sync_writable(
+    discovery: &Discovery,
+    switch: CallPatch,
+) -> Result<bool, NotNow> {
     let mut is_written = false;
     // SAFETY: the caller's promise.
     while !unsafe { is_synced(discovery, switch) }? {
@@ -241,7 +247,7 @@ pub(super) unsafe fn sync_writable(discovery: &Discovery, switch: CallPatch) -> 
 }
 
 /// Switches calls, each according to its `is_enabled`.
-pub(super) fn switch_each(
+pub(in super::super) fn switch_each(
     _locked: &ControlLocked,
     calls: &[&'static Discovery],
     access: Access,

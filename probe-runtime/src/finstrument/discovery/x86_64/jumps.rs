@@ -34,14 +34,14 @@ const MAX_STEPS: usize = 1 << 14;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Fragment {
-    pub(super) addr: usize,
-    pub(super) code: Vec<u8>,
+pub(in super::super) struct Fragment {
+    pub(in super::super) addr: usize,
+    pub(in super::super) code: Vec<u8>,
 }
 
 /// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum RegisterValue {
+pub(in super::super) enum RegisterValue {
     /// This address.
     Address(usize),
     /// The value of the pointer at this address.
@@ -50,32 +50,35 @@ pub(super) enum RegisterValue {
 
 /// A jump out of a function's code.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Jump {
-    pub(super) at: usize,
+pub(in super::super) struct Jump {
+    pub(in super::super) at: usize,
     /// The instruction, with its prefixes.
-    pub(super) bytes: Bytes,
-    pub(super) target: Target,
+    pub(in super::super) bytes: Bytes,
+    pub(in super::super) target: Target,
     /// The value of its first argument.
-    pub(super) function: RegisterValue,
+    pub(in super::super) function: RegisterValue,
 }
 
 /// A call of a hook, or a jump to one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct HookUse {
-    pub(super) kind: Kind,
+pub(in super::super) struct HookUse {
+    pub(in super::super) kind: Kind,
     /// The address of the call or the jump.
-    pub(super) at: usize,
+    pub(in super::super) at: usize,
     /// The address that the call returns to; `None` for a jump.
-    pub(super) returns: Option<usize>,
+    pub(in super::super) returns: Option<usize>,
     /// The values that its first argument may have: several if inlined functions with like ends
     /// share it (crossjumping).
-    pub(super) functions: Vec<RegisterValue>,
+    pub(in super::super) functions: Vec<RegisterValue>,
 }
 
 /// Returns the uses of hooks in a function's fragments. `hook` tells which hook a target leads to.
 /// Where not all values of the first argument can be told, the use has those of all others in
 /// these fragments, too: a function that was inlined there is entered and left there.
-pub(super) fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
+pub(in super::super) fn hook_uses(
+    fragments: &[Fragment],
+    hook: impl Fn(Target) -> Option<Kind>,
+) -> Vec<HookUse> {
     let Some(code) = Flow::of(fragments) else { return Vec::new() };
     let used = |(number, instruction): (usize, &Instruction)| {
         let through = |at| hook(Target::Through(at));
@@ -120,7 +123,7 @@ pub(super) fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
-pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
+pub(in super::super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
     let Some(code) = Flow::of(fragments).filter(|code| !code.has_tables) else { return Vec::new() };
     let bytes = |instruction: &Instruction| {
         let at = addr(instruction.ip());
