@@ -18,10 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, TryLockError};
 use std::thread;
 
-use probe_runtime::{
-    Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting, ValueRef, init_from_env,
-    point, register, select,
-};
+use probe_runtime::field::ValueRef;
+use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting, register};
+use probe_runtime::{Attachment, Consumer, Event, init_from_env, point, select};
 
 /// Keeps the last events whose field `bytes` is at least `least`.
 struct LargeOnes {

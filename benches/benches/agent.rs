@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use probe_benches::{IS_PATCHED, Scale, figure, median, monotonic_ns};
 use probe_protocol::{Attach, Client};
-use probe_runtime::{Error, agent, attach_spec, init_from_env, probes};
+use probe_runtime::spec::attach_spec;
+use probe_runtime::{Error, agent, init_from_env, probes};
 use probe_tests::folder::Folder;
 
 probe_benches::generated_functions!(5_000);

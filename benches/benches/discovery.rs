@@ -7,7 +7,8 @@ use std::time::Instant;
 use probe_benches::baseline::protect;
 use probe_benches::instrumented::{Hooks, Instrumented, clean};
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, median, pin, timing};
-use probe_runtime::{Count, Error, TextPolicy, finstrument, probe, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, Error, finstrument, probe, select};
 
 #[probe]
 #[inline(never)]

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::Command;
 
 use probe_benches::{IS_PATCHED, Scale, figure};
-use probe_runtime::{Count, Error, Profiler, TextPolicy, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, Error, Profiler, select};
 use probe_tests::real::{SQLITE, Way};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use probe_benches::spans::Spans;
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
-use probe_runtime::hdrhistogram::Histogram;
+use probe_runtime::latency::hdrhistogram::Histogram;
 use probe_runtime::{Consumer, Event, Latency, probe, select};
 use tracing::subscriber;
 

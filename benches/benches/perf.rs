@@ -9,7 +9,9 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
-use probe_runtime::{Budget, Error, Latency, NoEvents, Perf, PerfEvent, probe, select};
+use probe_runtime::perf::{NoEvents, PerfEvent};
+use probe_runtime::profile::Budget;
+use probe_runtime::{Error, Latency, Perf, probe, select};
 
 /// The leader of the group of measured events.
 static GROUP: std::sync::OnceLock<i32> = std::sync::OnceLock::new();

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use probe_benches::{Case, Scale, figure, interleave, pin, timing};
-use probe_runtime::{Aggregate, Consumer, Event, Group, point, select};
+use probe_runtime::aggregate::Group;
+use probe_runtime::{Aggregate, Consumer, Event, point, select};
 
 thread_local! {
     static SEEN: Cell<u64> = const { Cell::new(0) };

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, process_ns, processors};
 use probe_programs::{ALL, Done, Program};
-use probe_runtime::{Attachment, FunctionProfile, Profile, Profiler, TextPolicy, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::profile::{FunctionProfile, Profile};
+use probe_runtime::{Attachment, Profiler, select};
 
 /// The number of runs in a row, and the time for which the profiler works before them.
 const RUNS: u64 = 4;

@@ -3,7 +3,8 @@
 //! own code, with and without calls of hooks.
 
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
-use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, finstrument, probes, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Attachment, Count, Error, finstrument, probes, select};
 use probe_tests::real::object_file::text_size;
 use probe_tests::real::{Loaded, SQLITE, Way};
 

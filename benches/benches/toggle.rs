@@ -13,7 +13,8 @@ use std::thread;
 use probe_benches::baseline::{membarrier, protect};
 use probe_benches::table::{SiteWord, sites};
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin, timing};
-use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Attachment, Count, Error, probe, select};
 
 // The cache lines of this section contain nothing else.
 global_asm!(".pushsection toggle_switched, \"ax\", @progbits", ".p2align 6", ".popsection");

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_benches::{IS_PATCHED, Scale, figure, median, pin, process_ns, processors, thread_ns};
-use probe_runtime::{Error, Trace, TraceTotals, probe, select};
+use probe_runtime::trace::TraceTotals;
+use probe_runtime::{Error, Trace, probe, select};
 use probe_trace::{Item, Trace as Recorded};
 
 #[probe]

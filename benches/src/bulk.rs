@@ -7,7 +7,8 @@
 
 use std::time::Instant;
 
-use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probes, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Attachment, Count, Error, probes, select};
 
 use crate::table::{SiteWord, exchange_all, sites, store_all};
 use crate::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};

@@ -9,7 +9,7 @@ use std::fmt;
 /// [`Setting`](crate::Setting). It prints as a description of the mistake.
 ///
 /// ```
-/// use probe_runtime::{ParseError, Setting};
+/// use probe_runtime::spec::{ParseError, Setting};
 ///
 /// fn limit(setting: &Setting<'_>) -> Result<u32, ParseError> {
 ///     setting.value().parse().map_err(|_| setting.invalid_value("a limit is a number"))
@@ -28,7 +28,7 @@ impl ParseError {
     /// points at the place where they begin.
     ///
     /// ```
-    /// use probe_runtime::{ParseError, Setting};
+    /// use probe_runtime::spec::{ParseError, Setting};
     ///
     /// fn limit<'a>(settings: &[Setting<'a>]) -> Result<Setting<'a>, ParseError> {
     ///     settings.first().copied().ok_or_else(|| ParseError::new("write `first(limit=10)`"))

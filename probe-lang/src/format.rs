@@ -8,7 +8,7 @@ use crate::endings::{CHROME, FIREFOX, FOLDED, PERFETTO, TRACE};
 /// `probe_runtime::init_from_env`.
 ///
 /// ```
-/// use probe_runtime::Format;
+/// use probe_runtime::spec::Format;
 /// assert_eq!(Format::Json.ending(), "json");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,7 +7,7 @@ use crate::error::ParseError;
 /// `Reporter::from_settings`.
 ///
 /// ```
-/// use probe_runtime::{ParseError, Setting};
+/// use probe_runtime::spec::{ParseError, Setting};
 ///
 /// fn is_reversed(order: &Setting<'_>) -> Result<bool, ParseError> {
 ///     match order.value() {

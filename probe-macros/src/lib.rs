@@ -87,9 +87,9 @@ use proc_macro::TokenStream;
 /// function's locals have been dropped.
 ///
 /// A capture that panics changes nothing in the program. The panic is contained, the hit is
-/// delivered with all of its fields marked as failed, and `probe_runtime::failed_captures()` counts
-/// it. (Without the feature `std`, a library can't contain such a panic, unless another crate of
-/// the program enables `std`.)
+/// delivered with all of its fields marked as failed, and
+/// `probe_runtime::losses::failed_captures()` counts it. (Without the feature `std`, a library
+/// can't contain such a panic, unless another crate of the program enables `std`.)
 ///
 /// For a future, the entry has the arguments as they are when its first poll begins, and the exit
 /// has the result of its last poll. An `async fn` has its arguments there. Another function that

@@ -52,8 +52,22 @@
 //! | counts and latencies for Prometheus or OpenTelemetry | [`metrics::Exporter`] | `PROBES_OUT=….prom` | `metrics` |
 //!
 //! Your own consumers can use the same building blocks: [`calls`] pairs entries with exits,
-//! [`PerThread`] keeps memory for each thread without the heap, and [`Clock`] reads the time in a
-//! few nanoseconds.
+//! [`PerThread`](consumer::PerThread) keeps memory for each thread without the heap, and
+//! [`Clock`](consumer::Clock) reads the time in a few nanoseconds.
+//!
+//! # Modules
+//! Each consumer's report has a module, such as [`latency`]. The others, by purpose:
+//!
+//! | for | module |
+//! |---|---|
+//! | fields and their values | [`field`] |
+//! | lists of probes, ids and states | [`registry`] |
+//! | selectors and conditions | [`selector`] |
+//! | texts as in `PROBES`, and your own consumers' names there | [`spec`] |
+//! | your own consumers | [`consumer`], [`calls`] |
+//! | probes held off, switched, or replaced | [`control`] |
+//! | policies of patching, refused sites, changes to any other code | [`patch`] |
+//! | hits and fields that were lost | [`losses`] |
 //!
 //! # Features
 //! | feature | |
@@ -62,7 +76,7 @@
 //! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
-//! | `serde` | `serde::Serialize` for [`Counts`], [`Latencies`] and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
+//! | `serde` | `serde::Serialize` for [`Counts`](count::Counts), [`Latencies`](latency::Latencies) and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`](patch::Report) |
 //! | `usdt` | `#[probe(usdt)]` and `probe!(usdt, …)`: USDT probes for bpftrace, perf and gdb |
 //! | `off` | removes all sites from the program, in every crate; for applications only |
 //!
@@ -107,62 +121,167 @@ mod engine;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
+pub mod patch;
+#[cfg(feature = "std")]
 mod report;
 #[cfg(feature = "std")]
 mod session;
 
 #[cfg(feature = "std")]
-pub use engine::{calls, sites as patch};
+pub use engine::calls;
 #[cfg(feature = "metrics")]
 pub use report::metrics;
 #[cfg(feature = "agent")]
 pub use session::agent;
 
-pub use probe_core::{Field, Kind, Type, ValueRef};
+pub use probe_core::Kind;
 
 #[cfg(feature = "std")]
 pub use {
-    consumers::{Aggregate, Count, Group, Groups},
-    engine::clock::{Clock, Scale},
-    engine::control::{
-        Attachment, Consumer, DeliveryMode, Hold, ProbeSet, Replacement, Start, Switch, discover_probes,
-        probes, select, select_persistent, unreadable_objects, unreadable_records,
-    },
-    engine::dispatch::{Event, Fields, lost_hits},
+    consumers::{Aggregate, Count},
+    engine::control::{Attachment, Consumer, ProbeSet, probes, select, select_persistent},
+    engine::dispatch::Event,
     engine::error::Error,
-    engine::per_thread::{Local, PerThread, Zeroed},
-    engine::registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
-    engine::self_test::{SelfTest, self_test},
-    engine::sites::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
+    engine::registry::ProbeInfo,
+    probe_lang::Selector,
     session::environment::{EnvGuard, init_from_env},
-    session::spec::{
-        Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register,
-    },
-};
-#[cfg(feature = "std")]
-pub use {
-    probe_core::{failed_captures, unreadable_texts},
-    probe_lang::{ParseError, Predicate, Selectable, Selector, SelectorError, Setting, Suggestions},
 };
 
-#[cfg(feature = "profiler")]
-pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "call-tree")]
-pub use consumers::{CallTree, Tree, TreeNode};
+pub use consumers::CallTree;
 #[cfg(feature = "perf")]
-pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
+pub use consumers::Perf;
+#[cfg(feature = "profiler")]
+pub use consumers::Profiler;
+#[cfg(feature = "tracing")]
+pub use consumers::Tracing;
 #[cfg(feature = "latency")]
-pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
+pub use consumers::{Latency, Slow};
 #[cfg(feature = "trace")]
-pub use consumers::{Trace, TraceTotals, Trigger, TriggerCall};
-#[cfg(feature = "tracing")]
-pub use consumers::{Tracing, TracingTotals};
-/// The crate that [`FunctionLatency::histogram`] takes its type from.
+pub use consumers::{Trace, Trigger};
+
+/// The report of [`Aggregate`]: groups of hits, with their sums, extremes and histograms.
+#[cfg(feature = "std")]
+pub mod aggregate {
+    pub use crate::consumers::{Group, Groups};
+}
+
+/// The report of [`CallTree`]: a tree of calls, of one thread or of all.
+#[cfg(feature = "call-tree")]
+pub mod call_tree {
+    pub use crate::consumers::{Tree, TreeNode};
+}
+
+/// The report of [`Count`]: hits of each probe. [`Attachment::counts`] returns it.
+#[cfg(feature = "std")]
+pub mod count {
+    pub use crate::engine::registry::{Counts, ProbeCount};
+}
+
+/// The report of [`Latency`]: times of functions, with their histograms.
 #[cfg(feature = "latency")]
-pub use hdrhistogram;
-/// The crate that [`Tracing::level`] takes its type from.
+pub mod latency {
+    pub use crate::consumers::{FunctionLatency, Latencies};
+    /// The crate that [`FunctionLatency::histogram`] takes its type from.
+    pub use hdrhistogram;
+}
+
+/// Events that [`Perf`] counts, such as cycles and cache misses, and its report: the events of each
+/// function.
+#[cfg(feature = "perf")]
+pub mod perf {
+    pub use crate::consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, PerfEvent};
+}
+
+/// The budget of a [`Profiler`], and its report: estimates for each function, and their cost.
+#[cfg(feature = "profiler")]
+pub mod profile {
+    pub use crate::consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, UnusableBudget};
+}
+
+/// The report of [`Slow`]: calls over a limit, one by one and for each function.
+#[cfg(feature = "latency")]
+pub mod slow {
+    pub use crate::consumers::{FunctionSlow, SlowCall, SlowCalls};
+}
+
+/// Numbers of hits that a [`Trace`] has written and lost, and the call that a [`Trigger`] acts on.
+/// The crate `probe-trace` reads the files.
+#[cfg(feature = "trace")]
+pub mod trace {
+    pub use crate::consumers::{TraceTotals, TriggerCall};
+}
+
+/// Numbers of spans and events that [`Tracing`] has made.
 #[cfg(feature = "tracing")]
-pub use tracing_core;
+pub mod tracing {
+    pub use crate::consumers::TracingTotals;
+    /// The crate that [`Tracing::level`](crate::Tracing::level) takes its type from.
+    pub use tracing_core;
+}
+
+/// Fields of probes: types whose values a site can pass, the values that a consumer sees, and their
+/// names and types, which are known without a hit.
+pub mod field {
+    #[cfg(feature = "std")]
+    pub use crate::engine::{dispatch::Fields, registry::FieldInfo};
+    pub use probe_core::{Field, Type, ValueRef};
+}
+
+/// Parts of your own consumers: answers of a [`Consumer`], memory for each thread, and the time.
+///
+/// [`calls`] pairs entries with exits, and [`spec::register`] makes a consumer available to
+/// `PROBES`.
+#[cfg(feature = "std")]
+pub mod consumer {
+    pub use crate::engine::clock::{Clock, Scale};
+    pub use crate::engine::control::{DeliveryMode, Start};
+    pub use crate::engine::per_thread::{Local, PerThread, Zeroed};
+}
+
+/// Handles beside an [`Attachment`]. [`Hold`](control::Hold) keeps probes off while it lives,
+/// [`Switch`](control::Switch) turns some probes of an attachment off and on, and a
+/// [`Replacement`](control::Replacement) lets a closure run instead of a function.
+#[cfg(feature = "std")]
+pub mod control {
+    pub use crate::engine::control::{Hold, Replacement, Switch};
+}
+
+/// Losses in this process, for the end of a report: hits without memory for their counters, fields
+/// that panicked or could not be read, and probes of a later version.
+#[cfg(feature = "std")]
+pub mod losses {
+    pub use crate::engine::control::{unreadable_objects, unreadable_records};
+    pub use crate::engine::dispatch::lost_hits;
+    pub use probe_core::{failed_captures, unreadable_texts};
+}
+
+/// The program's probes: their ids and states, and their discovery after objects were loaded.
+/// [`probes`] lists them.
+#[cfg(feature = "std")]
+pub mod registry {
+    pub use crate::engine::control::discover_probes;
+    pub use crate::engine::registry::{ProbeId, ProbeState};
+}
+
+/// Values that a [`Selector`] can match, mistakes in selectors, suggestions for names that match
+/// nothing, and conditions on hits.
+#[cfg(feature = "std")]
+pub mod selector {
+    pub use crate::engine::sites::UnmatchedTerm;
+    pub use probe_lang::{Predicate, Selectable, SelectorError, Suggestions};
+}
+
+/// Texts such as `net::**=latency`, as in `PROBES`: [`attach_spec`](spec::attach_spec) attaches
+/// one. [`register`](spec::register) adds a [`Reporter`](spec::Reporter), a consumer that they can
+/// name.
+#[cfg(feature = "std")]
+pub mod spec {
+    pub use crate::session::spec::{
+        Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register,
+    };
+    pub use probe_lang::{ParseError, Setting};
+}
 
 // `docs` is a link to the repository's folder; packages hold copies of its files. The examples are
 // compiled and run.

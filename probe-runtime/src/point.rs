@@ -13,7 +13,7 @@
 /// ([`Display`](core::fmt::Display)). A field with `?` or `%` is copied if it is `Copy` and small.
 /// Otherwise it borrows its variable, which then has an address. Other fields are read in place. A
 /// panic in a field does not reach the program:
-#[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
+#[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::losses::failed_captures).")]
 #[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
 /// The probe's path is the module's path and the name: `probe!("parsed")` in `net::handle` is

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use probe_runtime::{Consumer, Count, Event, ProbeState, probe, probes, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Consumer, Count, Event, probe, probes, select};
 
 /// Records each hit as a line of text.
 #[derive(Default)]

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting};
+use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting};
+use probe_runtime::{Attachment, Consumer, Event};
 
 /// The consumer `joined`, for `register`.
 #[derive(Debug)]

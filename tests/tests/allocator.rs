@@ -189,7 +189,7 @@ fn attaching_while_several_threads_allocate() {
         }
         drop(stops);
     });
-    assert_eq!(probe_runtime::lost_hits(), 0);
+    assert_eq!(probe_runtime::losses::lost_hits(), 0);
     #[cfg(not(probe_portable))]
     probe_tests::text::Text::of_this_process().assert_as_in_file();
 }

@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::{fs, thread};
 
-use probe_runtime::patch::OpenText;
-use probe_runtime::{Attachment, Consumer, Event, TextPolicy, point, select};
+use probe_runtime::patch::{OpenText, TextPolicy};
+use probe_runtime::{Attachment, Consumer, Event, point, select};
 use probe_tests::pages::{Pages, RX};
 use probe_tests::scenario;
 

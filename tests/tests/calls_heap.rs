@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::thread;
 
-use probe_runtime::{Aggregate, Budget, CallTree, Count, Latency, Perf, PerfEvent, Profiler, probe, select};
+use probe_runtime::perf::PerfEvent;
+use probe_runtime::profile::Budget;
+use probe_runtime::{Aggregate, CallTree, Count, Latency, Perf, Profiler, probe, select};
 
 struct Counting;
 
@@ -79,7 +81,7 @@ fn a_hit_takes_no_heap() {
     let (after, taken) = (measured(), TAKEN.get() - taken);
     assert!((1000..=taken).contains(&(after - before)), "{before} {after} {taken}");
     let tree = calls.tree();
-    assert!(tree.iter().map(probe_runtime::TreeNode::calls).sum::<u64>() >= after);
+    assert!(tree.iter().map(probe_runtime::call_tree::TreeNode::calls).sum::<u64>() >= after);
     assert_eq!((latency.latencies().lost(), unpaired()), (0, at_first));
     if let [Some(all), Some(sampled)] = perf {
         let [all, sampled] =

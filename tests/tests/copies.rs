@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, TextPolicy, probe, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, probe, select};
 use probe_tests::call_sites::{Block, FIRST};
 use probe_tests::fixture::Configuration;
 use probe_tests::library::{Library, is_mapped};

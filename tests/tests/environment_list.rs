@@ -5,7 +5,8 @@ use std::env;
 use std::fs;
 use std::process::{Command, Output};
 
-use probe_runtime::{ProbeState, init_from_env, probe, probes};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{init_from_env, probe, probes};
 use probe_tests::scenario;
 
 mod net {
@@ -72,7 +73,7 @@ fn all_probes_are_listed() {
         let text = said(probes, "");
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let place = |line: u32| format!("{file}:{line}");
-        let (put, handle, parsed) = (place(25), place(14), place(15));
+        let (put, handle, parsed) = (place(26), place(15), place(16));
         assert_eq!(lines[0], ["probe", "kind", "sites", "place", "fields", "group"]);
         assert_eq!(
             lines[1..],

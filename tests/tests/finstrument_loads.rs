@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use probe_runtime::{
-    Attachment, Count, ProbeInfo, ProbeState, RefusalReason, TextPolicy, finstrument, probe, probes, select,
-};
+use probe_runtime::patch::{RefusalReason, TextPolicy};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Count, ProbeInfo, finstrument, probe, probes, select};
 use probe_tests::fixture::Configuration;
 use probe_tests::instrumented::{calls_at, folder, shared, source};
 use probe_tests::library::Library;

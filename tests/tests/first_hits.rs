@@ -9,7 +9,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::c_long;
-use probe_runtime::{Count, lost_hits, probe, select};
+use probe_runtime::losses::lost_hits;
+use probe_runtime::{Count, probe, select};
 use probe_tests::slots;
 
 thread_local! {

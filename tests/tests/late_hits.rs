@@ -8,7 +8,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use probe_runtime::{Count, lost_hits, probe, select};
+use probe_runtime::losses::lost_hits;
+use probe_runtime::{Count, probe, select};
 use probe_tests::slots;
 
 unsafe extern "C" {

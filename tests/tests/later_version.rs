@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use probe_runtime::{Count, Error, probe, probes, select, unreadable_objects, unreadable_records};
+use probe_runtime::losses::{unreadable_objects, unreadable_records};
+use probe_runtime::{Count, Error, probe, probes, select};
 use probe_tests::c_library::{compile, makes, source};
 use probe_tests::library::Library;
 

@@ -1,7 +1,9 @@
 //! `probes()` lists exactly this program's probes, each with its kind, place, fields and state.
 //! A process of its own: the listing is compared whole, and states change while others attach.
 
-use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, point, probe, probes, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Kind, ProbeInfo, point, probe, probes, select};
 
 const WITH_POINTS: u32 = line!() + 2;
 #[probe]

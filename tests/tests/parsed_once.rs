@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use probe_lang::counted;
 use probe_protocol::{Attach, Client};
-use probe_runtime::{
-    Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting, Spec, agent, init_from_env,
-    probe, register,
-};
+use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting, Spec, register};
+use probe_runtime::{Attachment, Consumer, Event, agent, init_from_env, probe};
 use probe_tests::folder::Folder;
 use probe_tests::scenario;
 

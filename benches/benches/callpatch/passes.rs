@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use probe_benches::baseline::protect;
 use probe_benches::{Case, Medians, Scale, figure, interleave, pin};
-use probe_runtime::TextPolicy;
-use probe_runtime::patch::PatchError;
 use probe_runtime::patch::call::CallOptions;
+use probe_runtime::patch::{PatchError, TextPolicy};
 
 const SITES: usize = 20_000;
 /// Bytes of a page, and of a cache line.

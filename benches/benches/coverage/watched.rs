@@ -7,9 +7,9 @@ use std::env;
 use std::hint::black_box;
 use std::thread;
 
-use probe_runtime::{
-    Budget, Count, Error, FunctionProfile, Kind, Latency, ProbeSet, Profiler, TextPolicy, probe, select,
-};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::profile::{Budget, FunctionProfile};
+use probe_runtime::{Count, Error, Kind, Latency, ProbeSet, Profiler, probe, select};
 
 /// Names the consumer that a child attaches, one of the following. The child's arguments are the
 /// program's name, the amount of work, and the path of the input.

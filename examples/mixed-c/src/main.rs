@@ -30,9 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{
-    Attachment, CallTree, Consumer, Count, Event, Kind, Profiler, TextPolicy, probe, probes, select,
-};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Attachment, CallTree, Consumer, Count, Event, Kind, Profiler, probe, probes, select};
 
 const THREADS: usize = 2;
 const WHILE_IT_RUNS: Duration = Duration::from_millis(500);
@@ -78,7 +77,7 @@ struct Bytes(Mutex<u64>);
 
 impl Consumer for Bytes {
     fn hit(&self, event: &Event<'_>) {
-        let length = event.field("value").and_then(probe_runtime::ValueRef::as_u64);
+        let length = event.field("value").and_then(probe_runtime::field::ValueRef::as_u64);
         if let Ok(mut sum) = self.0.lock() {
             *sum += length.unwrap_or_default();
         }

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::thread;
 
-use probe_runtime::{Profiler, TextPolicy, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Profiler, select};
 
 use crate::Program;
 

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use probe_benches::{median, process_ns, processors};
 use probe_programs::{hull, options};
-use probe_runtime::{ProfileCost, Profiler, TextPolicy, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::profile::ProfileCost;
+use probe_runtime::{Profiler, select};
 
 /// The functions of `hull` that don't recurse. They are called about ten thousand times a second,
 /// and those of `options` tens of millions of times.

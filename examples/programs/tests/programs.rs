@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use probe_examples::Run;
 use probe_programs::{ALL, Program};
-use probe_runtime::{Count, Kind, ProbeCount, select};
+use probe_runtime::count::ProbeCount;
+use probe_runtime::{Count, Kind, select};
 
 /// This much work takes almost no time, even without optimisation.
 const WORK: u64 = 3;

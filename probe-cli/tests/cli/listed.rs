@@ -4,7 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use probe_runtime::abi::usdt::UsdtName;
-use probe_runtime::{Kind, ProbeInfo, Type, probe, probes};
+use probe_runtime::field::Type;
+use probe_runtime::{Kind, ProbeInfo, probe, probes};
 use serde_json::Value;
 
 use crate::ran::{Folder, HAS_SITES, fails, out, run, this};
@@ -79,7 +80,7 @@ fn type_name(ty: Type) -> &'static str {
 }
 
 fn row(probe: &ProbeInfo) -> Value {
-    let field = |field: &probe_runtime::FieldInfo| match field.ty() {
+    let field = |field: &probe_runtime::field::FieldInfo| match field.ty() {
         Some(ty) => serde_json::json!({ "name": field.name(), "type": type_name(ty) }),
         None => serde_json::json!({ "name": field.name() }),
     };

@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{Count, init_from_env, probe, register, select};
+use probe_runtime::spec::register;
+use probe_runtime::{Count, init_from_env, probe, select};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 

@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use probe_runtime::{
-    Attachment, Consumer, Error, Event, Format, ParseError, ProbeSet, Rendered, Reporter, Setting,
-};
+use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting};
+use probe_runtime::{Attachment, Consumer, Error, Event, ProbeSet};
 use serde_json::Value;
 use signal_hook::consts::SIGSTOP;
 use signal_hook::low_level::raise;

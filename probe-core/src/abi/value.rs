@@ -45,7 +45,7 @@ const _: () = {
 /// A field's value, as a consumer sees it.
 ///
 /// ```
-/// use probe_runtime::ValueRef;
+/// use probe_runtime::field::ValueRef;
 ///
 /// fn bytes(value: ValueRef<'_>) -> Option<u64> {
 ///     if let ValueRef::U64(bytes) = value { Some(bytes) } else { None }
@@ -102,7 +102,8 @@ pub enum ValueRef<'a> {
 /// uses `Display`.
 ///
 /// ```
-/// use probe_runtime::{Field, point};
+/// use probe_runtime::field::Field;
+/// use probe_runtime::point;
 ///
 /// /// Records a setting of any type that can be a field.
 /// fn record(name: &str, setting: impl Field) {

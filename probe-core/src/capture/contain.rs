@@ -25,7 +25,8 @@ static FAILED: AtomicU64 = AtomicU64::new(0);
 /// of the program enables that feature.
 ///
 /// ```
-/// use probe_runtime::{Count, failed_captures, probe, select};
+/// use probe_runtime::losses::failed_captures;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe(args(first = bytes[0]))]
 /// fn first_of(bytes: &[u8]) -> usize {

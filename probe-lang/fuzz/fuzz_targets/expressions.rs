@@ -2,7 +2,9 @@
 //! runs as a program where a probe has such fields.
 #![no_main]
 
-use probe_runtime::{Aggregate, Count, Predicate, Spec, point, select};
+use probe_runtime::selector::Predicate;
+use probe_runtime::spec::Spec;
+use probe_runtime::{Aggregate, Count, point, select};
 
 /// The point that predicates are attached to.
 fn fuzzed(n: u64) {

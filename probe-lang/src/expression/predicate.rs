@@ -36,12 +36,12 @@ use crate::error::ParseError;
 /// report says how many. Comparisons read 4,096 bytes of a text at most.
 ///
 /// ```
-/// use probe_runtime::Predicate;
+/// use probe_runtime::selector::Predicate;
 ///
 /// let large: Predicate = "bytes>64K && (peer ~ \"10.*\")".parse()?;
 /// assert_eq!(large.to_string(), "bytes > 65536 && peer ~ \"10.*\"");
 /// assert!("bytes >".parse::<Predicate>().is_err());
-/// # Ok::<(), probe_runtime::ParseError>(())
+/// # Ok::<(), probe_runtime::spec::ParseError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Predicate {

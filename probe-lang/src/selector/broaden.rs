@@ -16,7 +16,8 @@ const SHOWN: usize = 3;
 /// there is none.
 ///
 /// ```
-/// use probe_runtime::{Kind, Selector, Selectable};
+/// use probe_runtime::selector::Selectable;
+/// use probe_runtime::{Kind, Selector};
 ///
 /// struct Point(&'static str);
 /// impl Selectable for Point {
@@ -31,7 +32,7 @@ const SHOWN: usize = 3;
 /// assert_eq!(suggest("net::*")?, "did you mean `**::net::*` (2 probes)?");
 /// assert_eq!(suggest("app::net::hanlde")?, "did you mean `app::net::handle`, `app::net::accept`?");
 /// assert_eq!(suggest("zzz")?, "");
-/// # Ok::<(), probe_runtime::SelectorError>(())
+/// # Ok::<(), probe_runtime::selector::SelectorError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Suggestions {
@@ -110,7 +111,8 @@ impl Selector {
     /// their `!`.
     ///
     /// ```
-    /// use probe_runtime::{Kind, Selector, Selectable};
+    /// use probe_runtime::selector::Selectable;
+    /// use probe_runtime::{Kind, Selector};
     ///
     /// struct Point(&'static str);
     /// impl Selectable for Point {
@@ -122,7 +124,7 @@ impl Selector {
     ///
     /// let selector = Selector::parse("net::*, db::*, !net::poll")?;
     /// assert_eq!(selector.unmatched([Point("net::handle")].iter()), ["db::*", "net::poll"]);
-    /// # Ok::<(), probe_runtime::SelectorError>(())
+    /// # Ok::<(), probe_runtime::selector::SelectorError>(())
     /// ```
     pub fn unmatched<'a, T: Selectable + 'a>(&self, probes: impl Iterator<Item = &'a T>) -> Vec<&str> {
         let mut named = self.named();

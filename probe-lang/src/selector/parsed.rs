@@ -53,7 +53,8 @@ use super::{Selectable, SelectorError, parse, path};
 /// `group=`. Paths without `*` are not counted.
 ///
 /// ```
-/// use probe_runtime::{Kind, Selector, Selectable};
+/// use probe_runtime::selector::Selectable;
+/// use probe_runtime::{Kind, Selector};
 ///
 /// /// The entry of `net::tcp::handle`.
 /// struct Handle;
@@ -82,7 +83,7 @@ use super::{Selectable, SelectorError, parse, path};
 /// ] {
 ///     assert_eq!(Selector::parse(selector)?.matches(&Handle), is_named, "{selector}");
 /// }
-/// # Ok::<(), probe_runtime::SelectorError>(())
+/// # Ok::<(), probe_runtime::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Selector {

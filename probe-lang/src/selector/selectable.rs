@@ -9,7 +9,8 @@ use probe_core::abi::{Definition, Kind};
 /// method only when it needs that property; most need only the path.
 ///
 /// ```
-/// use probe_runtime::{Kind, Selector, Selectable};
+/// use probe_runtime::selector::Selectable;
+/// use probe_runtime::{Kind, Selector};
 ///
 /// /// An event of a recorded trace.
 /// struct Recorded {
@@ -27,7 +28,7 @@ use probe_core::abi::{Definition, Kind};
 /// let event = Recorded { path: "net::poll".to_owned(), kind: Kind::Exit };
 /// assert!(Selector::parse("net::* kind=exit")?.matches(&event));
 /// assert!(!Selector::parse("group=db")?.matches(&event)); // it is in no group
-/// # Ok::<(), probe_runtime::SelectorError>(())
+/// # Ok::<(), probe_runtime::selector::SelectorError>(())
 /// ```
 pub trait Selectable {
     /// Returns the probe's path.

@@ -28,7 +28,7 @@ pub(crate) use super::entry::cpu::time_stamp as counter;
 /// Reads time in ticks, as cheaply as the machine can. Copies are the same clock.
 ///
 /// ```
-/// use probe_runtime::Clock;
+/// use probe_runtime::consumer::Clock;
 /// let clock = Clock::new();
 /// let start = clock.now();
 /// std::thread::sleep(std::time::Duration::from_millis(1));
@@ -161,7 +161,7 @@ pub(crate) fn counter_in_order() -> u64 {
 /// The length of a tick, from [`Clock::scale`].
 ///
 /// ```
-/// use probe_runtime::Clock;
+/// use probe_runtime::consumer::Clock;
 ///
 /// let clock = Clock::new();
 /// let start = clock.now();

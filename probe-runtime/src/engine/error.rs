@@ -42,7 +42,7 @@ pub enum Error {
         /// Paths of the likeliest probes, best first.
         nearest: Vec<String>,
         /// Objects whose probes have a later version, see
-        /// [`unreadable_objects`](crate::unreadable_objects).
+        /// [`unreadable_objects`](crate::losses::unreadable_objects).
         unread: Vec<String>,
     },
     /// The selector names only functions that a block with `#[probe]` has left out.
@@ -77,7 +77,7 @@ pub enum Error {
         wanted: usize,
     },
     /// Patching does not work on this machine or in this process:
-    /// [`self_test`](crate::self_test()).
+    /// [`self_test`](crate::patch::self_test()).
     SelfTest {
         /// The instruction that failed: `aligned` or `straddling`.
         path: &'static str,
@@ -104,14 +104,14 @@ pub enum Error {
         /// The reason, and a remedy.
         problem: String,
     },
-    /// A consumer can't be [registered](crate::register).
+    /// A consumer can't be [registered](crate::spec::register).
     Register {
         /// The consumer's name.
         name: &'static str,
         /// The reason why it can't be named, and a remedy.
         problem: String,
     },
-    /// A [`Spec`](crate::Spec) is malformed.
+    /// A [`Spec`](crate::spec::Spec) is malformed.
     Spec {
         /// The spec's text.
         spec: String,

@@ -35,7 +35,8 @@ use crate::engine::os;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::{Consumer, Error, Event, PerThread, Zeroed, probe, select};
+/// use probe_runtime::consumer::{PerThread, Zeroed};
+/// use probe_runtime::{Consumer, Error, Event, probe, select};
 ///
 /// /// The hits of one thread.
 /// struct Seen {
@@ -97,7 +98,8 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// ```
 /// use std::sync::OnceLock;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::{Consumer, Error, Event, PerThread, ProbeSet, probe, select};
+/// use probe_runtime::consumer::PerThread;
+/// use probe_runtime::{Consumer, Error, Event, ProbeSet, probe, select};
 ///
 /// /// Counts hits by the line of the source, each thread for itself.
 /// #[derive(Default)]
@@ -126,7 +128,7 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 ///     scope.spawn(counted_by_line);
 ///     scope.spawn(counted_by_line);
 /// });
-/// let counted = |local: probe_runtime::Local<'_, (), AtomicU64>| -> u64 {
+/// let counted = |local: probe_runtime::consumer::Local<'_, (), AtomicU64>| -> u64 {
 ///     local.parts().iter().map(|count| count.load(Relaxed)).sum()
 /// };
 /// assert_eq!(lines.0.get().unwrap().iter().map(counted).sum::<u64>(), 2);
@@ -312,7 +314,7 @@ impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
-/// use probe_runtime::PerThread;
+/// use probe_runtime::consumer::PerThread;
 ///
 /// // One number for each thread, and two more for each of its parts.
 /// let memory: PerThread<AtomicU64, AtomicU64> = PerThread::new(2)?;

@@ -8,7 +8,7 @@ use crate::engine::error::Error;
 /// For programs with probes, whose [`self_test`] returns it:
 ///
 /// ```
-/// let seen = probe_runtime::self_test()?;
+/// let seen = probe_runtime::patch::self_test()?;
 /// println!("{} patches, {} traps: {seen}", seen.patches, seen.traps);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
@@ -28,7 +28,7 @@ pub use probe_patch::SelfTest;
 /// [`Error::SelfTest`] names the path that does not work here, and why.
 ///
 /// ```
-/// let seen = probe_runtime::self_test()?;
+/// let seen = probe_runtime::patch::self_test()?;
 /// println!("{seen}");
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```

@@ -90,8 +90,9 @@
 //!   ([`patch`](crate::patch)), and otherwise one of its two words, as in
 //!   [`patch::call`](crate::patch::call). A thread in the hook returns to the same instruction as
 //!   ever.
-//! - No `int3` is involved, unless an operation uses [`TextPolicy::Alias`](crate::TextPolicy). A
-//!   thread that blocks `SIGTRAP` would not survive one.
+//! - No `int3` is involved, unless an operation uses
+//!   [`TextPolicy::Alias`](crate::patch::TextPolicy). A thread that blocks `SIGTRAP` would not
+//!   survive one.
 //! - Signals are blocked while a first hit changes anything. So no handler forks there, or leaves
 //!   by `siglongjmp`.
 //! - The text can't be unmapped while the hook runs, since the hook returns there.
@@ -144,11 +145,11 @@
 //!   being in a hit. A thread that detaches then waits for that thread's end, as for a
 //!   [consumer](crate::Consumer::hit) that a handler leaves in this way.
 //! - Calls across two aligned words can't be switched under
-//!   [`TextPolicy::Alias`](crate::TextPolicy); jumps can. Neither heeds `strict`: one aligned write
-//!   switches them, and a thread that blocks `SIGTRAP` would not survive an `int3`. While such a
-//!   call or jump is active, its bytes are the same in another object that was loaded in its place
-//!   with the same layout. Until the next operation, hits of the new object count as those of the
-//!   old one.
+//!   [`TextPolicy::Alias`](crate::patch::TextPolicy); jumps can. Neither heeds `strict`: one
+//!   aligned write switches them, and a thread that blocks `SIGTRAP` would not survive an `int3`.
+//!   While such a call or jump is active, its bytes are the same in another object that was loaded
+//!   in its place with the same layout. Until the next operation, hits of the new object count as
+//!   those of the old one.
 //! - A compiler may let two inlined functions share one call of the exit hook, with different
 //!   arguments. The site then belongs to the function that reached it first. While it is active,
 //!   its stub tells the hits of the other function apart. The hook delivers these, all of them, if

@@ -37,11 +37,11 @@ pub enum Reason {
         /// The system's error number.
         errno: i32,
     },
-    /// [`TextPolicy::Alias`](crate::TextPolicy) needs `int3`, and `SIGTRAP` has another handler by
-    /// now, or a thread blocks it.
+    /// [`TextPolicy::Alias`](crate::patch::TextPolicy) needs `int3`, and `SIGTRAP` has another
+    /// handler by now, or a thread blocks it.
     NoTrap,
-    /// The call lies across two aligned words, and [`TextPolicy::Alias`](crate::TextPolicy) can't
-    /// write a whole word at once.
+    /// The call lies across two aligned words, and [`TextPolicy::Alias`](crate::patch::TextPolicy)
+    /// can't write a whole word at once.
     SplitCall,
     /// There is no stub for the call. The system does not let memory be made executable
     /// (`PR_SET_MDWE`, a policy), or no memory is free within its reach of 2 GiB (`EEXIST`).

@@ -116,7 +116,8 @@ pub fn stop_telling() {}
 /// Does nothing: no text is patched.
 ///
 /// ```
-/// use probe_runtime::{TextPolicy, finstrument};
+/// use probe_runtime::finstrument;
+/// use probe_runtime::patch::TextPolicy;
 /// finstrument::text_policy(TextPolicy::Open);
 /// ```
 pub fn text_policy(_policy: TextPolicy) {}

@@ -7,7 +7,8 @@
 
 use std::sync::Mutex;
 
-use probe_runtime::{EnvGuard, init_from_env, lost_hits};
+use probe_runtime::losses::lost_hits;
+use probe_runtime::{EnvGuard, init_from_env};
 
 static ARMED: Mutex<Option<EnvGuard>> = Mutex::new(None);
 

@@ -5,7 +5,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
 use probe_build::Sites;
-use probe_runtime::{Counts, Kind};
+use probe_runtime::Kind;
+use probe_runtime::count::Counts;
 
 use super::{Compiler, Language};
 use crate::library::Library;

@@ -7,7 +7,10 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, Counts, Kind, TextPolicy, Visibility, probes, select, unreadable_records};
+use probe_runtime::count::Counts;
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Count, Kind, probes, select};
 
 use super::accounts::{Account, Outcome};
 use super::object_file::{functions, hook_references};

@@ -1,6 +1,7 @@
 //! Consumers of the program: one that is not for clients, and one that ends the program.
 
-use probe_runtime::{Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting};
+use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting};
+use probe_runtime::{Attachment, Consumer, Event};
 
 pub(crate) struct Own;
 

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{EnvGuard, agent, init_from_env, register};
+use probe_runtime::spec::register;
+use probe_runtime::{EnvGuard, agent, init_from_env};
 use probe_tests::folder::Folder;
 use probe_tests::library::Library;
 use probe_tests::scenario;

@@ -11,9 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use probe_runtime::{
-    Consumer, Count, Event, FieldInfo, Kind, ProbeState, ValueRef, probes, select, unreadable_records,
-};
+use probe_runtime::field::{FieldInfo, ValueRef};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Consumer, Count, Event, Kind, probes, select};
 use probe_tests::c_library::{makes, shared_library, source};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;

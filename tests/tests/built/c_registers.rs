@@ -9,7 +9,9 @@ use std::ffi::c_void;
 use std::path::Path;
 
 use probe_build::Sites;
-use probe_runtime::{Aggregate, CallTree, Count, Event, FunctionLatency, Latency, Trace, TreeNode, select};
+use probe_runtime::call_tree::TreeNode;
+use probe_runtime::latency::FunctionLatency;
+use probe_runtime::{Aggregate, CallTree, Count, Event, Latency, Trace, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe};
 use probe_tests::c_library;
 use probe_tests::destroyer::Destroyer;

@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Budget, FunctionProfile, Profiler, select};
+use probe_runtime::profile::{Budget, FunctionProfile};
+use probe_runtime::{Profiler, select};
 use probe_tests::real::{CodeBase, Way};
 use probe_tests::turn::turn;
 

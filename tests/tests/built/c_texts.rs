@@ -7,7 +7,9 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Mutex;
 
-use probe_runtime::{Aggregate, Consumer, Count, Event, Predicate, Trace, select, unreadable_texts};
+use probe_runtime::losses::unreadable_texts;
+use probe_runtime::selector::Predicate;
+use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, select};
 use probe_tests::c_library::{makes, shared_library};
 use probe_tests::folder::Folder;
 use probe_tests::library::Library;

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_build::Sites;
-use probe_runtime::{Count, TextPolicy, Visibility, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Count, select};
 use probe_tests::c::{Language, Object, Recipe, builds};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::random::Random;

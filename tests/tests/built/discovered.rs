@@ -5,7 +5,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{Reason, Unpatched};
-use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Kind, finstrument, probes};
 use probe_tests::real::{CodeBase, SQLITE, Way, ZLIB, checks};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, ProbeState, probe, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
 use probe_tests::turn::turn;
 use probe_tests::waiting::Waiting;
 

@@ -5,9 +5,8 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use probe_runtime::calls::Unpaired;
-use probe_runtime::{
-    Aggregate, CallTree, Count, Error, Event, FunctionLatency, Latency, Profiler, probe, select,
-};
+use probe_runtime::latency::FunctionLatency;
+use probe_runtime::{Aggregate, CallTree, Count, Error, Event, Latency, Profiler, probe, select};
 
 #[probe(args(n))]
 #[inline(never)]

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::{panic, thread};
 
-use probe_runtime::PerfEvent::{
+use probe_runtime::perf::PerfEvent::{
     BranchMisses, CacheMisses, ContextSwitches, Cycles, Instructions, PageFaults, TaskClock,
 };
-use probe_runtime::{
-    Attachment, Budget, Error, Estimated, EventCounts, NoEvents, Perf, PerfEvent, Profiler, probe, select,
-};
+use probe_runtime::perf::{EventCounts, NoEvents, PerfEvent};
+use probe_runtime::profile::{Budget, Estimated};
+use probe_runtime::{Attachment, Error, Perf, Profiler, probe, select};
 
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
@@ -271,7 +271,8 @@ fn with_nothing_to_count_nothing_is_attached() {
         "{none}"
     );
     assert_eq!(refused(Perf::of([])), "no event can be counted here; name some");
-    let is_latent = |probe: &probe_runtime::ProbeInfo| probe.state() == probe_runtime::ProbeState::Latent;
+    let is_latent =
+        |probe: &probe_runtime::ProbeInfo| probe.state() == probe_runtime::registry::ProbeState::Latent;
     assert!(set.probes().iter().all(is_latent), "nothing has changed");
 }
 

@@ -7,8 +7,10 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use std::{ptr, thread};
 
-use probe_runtime::PerfEvent::{ContextSwitches, Cycles, Instructions, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Budget, Error, MissingEvent, NoEvents, Perf, PerfEvent, probe, select};
+use probe_runtime::perf::PerfEvent::{ContextSwitches, Cycles, Instructions, PageFaults, TaskClock};
+use probe_runtime::perf::{MissingEvent, NoEvents, PerfEvent};
+use probe_runtime::profile::Budget;
+use probe_runtime::{Attachment, Error, Perf, probe, select};
 
 const PAGE: usize = 4096;
 

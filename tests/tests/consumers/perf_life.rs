@@ -8,8 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Barrier;
 use std::thread;
 
-use probe_runtime::PerfEvent::{PageFaults, TaskClock};
-use probe_runtime::{Attachment, FunctionEvents, Perf, probe, select};
+use probe_runtime::perf::FunctionEvents;
+use probe_runtime::perf::PerfEvent::{PageFaults, TaskClock};
+use probe_runtime::{Attachment, Perf, probe, select};
 use probe_tests::scenario::{in_a_child, pass, to_play};
 
 #[probe]

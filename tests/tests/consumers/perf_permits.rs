@@ -6,8 +6,9 @@
 use std::fs::{self, File};
 use std::thread;
 
-use probe_runtime::PerfEvent::{ContextSwitches, Cycles, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Error, FunctionEvents, NoEvents, Perf, init_from_env, probe, select};
+use probe_runtime::perf::PerfEvent::{ContextSwitches, Cycles, PageFaults, TaskClock};
+use probe_runtime::perf::{FunctionEvents, NoEvents};
+use probe_runtime::{Attachment, Error, Perf, init_from_env, probe, select};
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario::{pass, play, to_play};
 

@@ -3,10 +3,10 @@
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use probe_runtime::{
-    Aggregate, Count, Error, Event, Group, Groups, Latency, Predicate, Profiler, attach_spec, point, probe,
-    select,
-};
+use probe_runtime::aggregate::{Group, Groups};
+use probe_runtime::selector::Predicate;
+use probe_runtime::spec::attach_spec;
+use probe_runtime::{Aggregate, Count, Error, Event, Latency, Profiler, point, probe, select};
 
 fn predicate(text: &str) -> Predicate {
     text.parse().unwrap()

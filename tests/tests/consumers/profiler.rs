@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{
-    Attachment, Budget, Error, Estimated, ProbeState, Profiler, TextPolicy, UnusableBudget, probe, select,
-};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::profile::{Budget, Estimated, UnusableBudget};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Error, Profiler, probe, select};
 
 /// The test's clock, in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);

@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Budget, Profile, Profiler, probe, select};
+use probe_runtime::profile::{Budget, Profile};
+use probe_runtime::{Profiler, probe, select};
 use probe_tests::scenario::in_a_child;
 use probe_tests::text::Text;
 

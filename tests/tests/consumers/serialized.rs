@@ -1,9 +1,11 @@
 //! Feature `serde`: a report serializes to the JSON that it writes: same members, order and units.
 //! A process of its own: it counts all hits of its functions.
 
+use probe_runtime::field::Type;
+use probe_runtime::perf::{NoEvents, PerfEvent};
+use probe_runtime::registry::ProbeState;
 use probe_runtime::{
-    CallTree, Count, Error, Kind, Latency, NoEvents, Perf, PerfEvent, ProbeState, Profiler, Slow, Type,
-    point, probe, probes, select,
+    CallTree, Count, Error, Kind, Latency, Perf, Profiler, Slow, point, probe, probes, select,
 };
 use serde_json::{Value, from_str, json, to_string, to_value};
 

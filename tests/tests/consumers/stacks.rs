@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use probe_runtime::tracing_core::span::{Attributes, Id, Record};
-use probe_runtime::tracing_core::{Dispatch, Event, Metadata, Subscriber, dispatcher};
-use probe_runtime::{Budget, CallTree, Latency, Profiler, Tracing, probe, select};
+use probe_runtime::profile::Budget;
+use probe_runtime::tracing::tracing_core::span::{Attributes, Id, Record};
+use probe_runtime::tracing::tracing_core::{Dispatch, Event, Metadata, Subscriber, dispatcher};
+use probe_runtime::{CallTree, Latency, Profiler, Tracing, probe, select};
 use probe_tests::turn::turn;
 
 struct Contexts(UnsafeCell<[MaybeUninit<libc::ucontext_t>; 3]>);

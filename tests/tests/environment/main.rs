@@ -351,7 +351,7 @@ fn terms_that_match_nothing_are_in_the_report() {
     let set = select("environment::store, nonexistent::foo, net::*, !environment::acept").unwrap();
     let hits = set.attach(probe_runtime::Count::new()).unwrap();
     let report = hits.report();
-    let terms: Vec<_> = report.unmatched().iter().map(probe_runtime::UnmatchedTerm::term).collect();
+    let terms: Vec<_> = report.unmatched().iter().map(probe_runtime::selector::UnmatchedTerm::term).collect();
     assert_eq!(terms, ["nonexistent::foo", "net::*", "environment::acept"]);
     assert!(report.is_complete(), "all that there is");
     assert_eq!(

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::thread;
 
 use probe_runtime::finstrument::{self, Reason};
-use probe_runtime::{Count, Kind, TextPolicy, discover_probes, init_from_env, probes, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::registry::discover_probes;
+use probe_runtime::{Count, Kind, init_from_env, probes, select};
 use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;

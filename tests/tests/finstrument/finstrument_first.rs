@@ -1,7 +1,8 @@
 //! The first hits of a shared object's functions: the runtime counts, names and patches them.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use probe_runtime::{Count, Kind, ProbeState, finstrument, probes, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Kind, finstrument, probes, select};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 

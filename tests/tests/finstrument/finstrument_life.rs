@@ -3,7 +3,8 @@
 
 use std::sync::Mutex;
 
-use probe_runtime::{Count, Kind, ProbeState, finstrument, probes, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Kind, finstrument, probes, select};
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};

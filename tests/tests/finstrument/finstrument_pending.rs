@@ -9,9 +9,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
+use probe_runtime::aggregate::Group;
+use probe_runtime::latency::FunctionLatency;
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::registry::{ProbeState, discover_probes};
 use probe_runtime::{
-    Aggregate, Attachment, CallTree, Count, FunctionLatency, Group, Kind, Latency, ProbeInfo, ProbeState,
-    TextPolicy, discover_probes, finstrument, probes, select, select_persistent,
+    Aggregate, Attachment, CallTree, Count, Kind, Latency, ProbeInfo, finstrument, probes, select,
+    select_persistent,
 };
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;

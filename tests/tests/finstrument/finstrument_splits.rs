@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use probe_runtime::{Count, TextPolicy, finstrument, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, finstrument, select};
 use probe_tests::instrumented::{folder, shared, source};
 use probe_tests::library::Library;
 

@@ -3,7 +3,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};
-use probe_runtime::{Count, TextPolicy, probes};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, probes};
 use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;

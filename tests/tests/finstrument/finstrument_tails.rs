@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
-use probe_runtime::finstrument;
-use probe_runtime::{Count, Kind, Latency, TextPolicy, Trace, Tracing, probes, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, Kind, Latency, Trace, Tracing, finstrument, probes, select};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
@@ -232,7 +232,7 @@ fn paired() {
                 assert_eq!(traced.remove(name), Some([calls, 0]), "{name}, {said}");
             }
             assert_eq!(traced, BTreeMap::new(), "{said}");
-            let of = |latencies: &probe_runtime::Latencies| -> BTreeMap<String, [u64; 2]> {
+            let of = |latencies: &probe_runtime::latency::Latencies| -> BTreeMap<String, [u64; 2]> {
                 { latencies.iter() }
                     .map(|it| (it.path().to_owned(), [it.calls(), it.unpaired().total()]))
                     .collect()

@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use probe_runtime::patch::unrestored_bytes;
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, Kind, TextPolicy, finstrument, probe, probes, select,
-};
+use probe_runtime::patch::{TextPolicy, unrestored_bytes};
+use probe_runtime::{Attachment, Consumer, Count, Event, Kind, finstrument, probe, probes, select};
 use probe_tests::instrumented::{calls_at, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;

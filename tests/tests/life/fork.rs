@@ -9,9 +9,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{
-    Aggregate, Attachment, Consumer, Count, Event, Group, Groups, Latency, ProbeState, point, select,
-};
+use probe_runtime::aggregate::{Group, Groups};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Aggregate, Attachment, Consumer, Count, Event, Latency, point, select};
 use probe_tests::scenario::in_a_child;
 use probe_tests::stops::Stops;
 use probe_tests::text::Text;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use probe_runtime::{Consumer, Count, Event, Visibility, point, select};
+use probe_runtime::patch::Visibility;
+use probe_runtime::{Consumer, Count, Event, point, select};
 // The tests share the probe.
 use probe_tests::turn::turn;
 

@@ -14,10 +14,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::patch::{OpenText, unrestored_bytes};
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, Kind, ProbeState, TextPolicy, lost_hits, point, probe, probes, select,
-};
+use probe_runtime::losses::lost_hits;
+use probe_runtime::patch::{OpenText, TextPolicy, unrestored_bytes};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Consumer, Count, Event, Kind, point, probe, probes, select};
 use probe_tests::cancel::{Start, Thread};
 use probe_tests::random::Random;
 use probe_tests::stops::Stops;

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, TextPolicy, Visibility, probe, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
 use probe_tests::random::Random;
 use probe_tests::scenario::{self, said};
 

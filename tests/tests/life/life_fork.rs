@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, Kind, ProbeState, RefusalReason, Visibility, point, select,
-};
+use probe_runtime::patch::{RefusalReason, Visibility};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Consumer, Count, Event, Kind, point, select};
 use probe_tests::random::Random;
 use probe_tests::scenario::in_a_child;
 use probe_tests::stops::Stops;

@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, Visibility, probe, select};
+use probe_runtime::patch::Visibility;
+use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
 use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
@@ -127,7 +128,7 @@ impl Consumer for Calls {
     fn hit(&self, event: &Event<'_>) {
         self.delivered.fetch_add(1, Ordering::Relaxed);
         for (_, value) in event.fields() {
-            let probe_runtime::ValueRef::U64(x) = value else { panic!("not a number") };
+            let probe_runtime::field::ValueRef::U64(x) = value else { panic!("not a number") };
             self.sum.fetch_add(x, Ordering::Relaxed);
         }
     }

@@ -6,7 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, lost_hits, probe, select};
+use probe_runtime::losses::lost_hits;
+use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
 use probe_tests::turn::turn;
 
 #[probe]

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use probe_runtime::{
-    Count, Error, Kind, ProbeState, TextPolicy, Visibility, probes, select, unreadable_records,
-};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Error, Kind, probes, select};
 use probe_tests::library::Library;
 use probe_tests::random::Random;
 use probe_tests::text::Text;

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Consumer, Event, ProbeState, probes, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Consumer, Event, probes, select};
 use probe_tests::library::Library;
 
 use super::plugin;

@@ -5,9 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use probe_runtime::consumer::Start;
+use probe_runtime::latency::FunctionLatency;
+use probe_runtime::registry::discover_probes;
+use probe_runtime::spec::Spec;
 use probe_runtime::{
-    Aggregate, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, Spec, Start, Tracing,
-    Trigger, discover_probes, select, select_persistent,
+    Aggregate, Consumer, Count, Error, Event, Kind, Latency, ProbeSet, Tracing, Trigger, select,
+    select_persistent,
 };
 use probe_tests::library::Library;
 
@@ -301,7 +305,7 @@ pub(super) fn cancelled() {
 struct Off(AtomicU64);
 
 impl Consumer for Off {
-    fn start(&self, _: probe_runtime::ProbeId) -> Start {
+    fn start(&self, _: probe_runtime::registry::ProbeId) -> Start {
         Start::Off
     }
 
@@ -366,7 +370,9 @@ pub(super) fn filtered() {
     let group = groups.get(&["plugin"]).unwrap();
     assert_eq!((group.path(), group.count(), group.sum()), ("plugin::value", 4, 6.0));
     let times = times.groups();
-    let of = |path: &str| times.iter().find(|group| group.path() == path).map(probe_runtime::Group::count);
+    let of = |path: &str| {
+        times.iter().find(|group| group.path() == path).map(probe_runtime::aggregate::Group::count)
+    };
     assert_eq!([of("plugin::each"), of("plugin::plugin_sum")], [Some(4), Some(1)]);
     assert!(times.to_string().contains("plugin::value is left out: "), "{times}");
     library.close();

@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use std::fs;
 use std::ops::Range;
 
-use probe_runtime::patch::OpenText;
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, probes, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::patch::{OpenText, RefusalReason, TextPolicy};
+use probe_runtime::{Count, Error, probes, select};
 use probe_tests::library::Library;
 use probe_tests::pages::PAGE;
 use probe_tests::text::Text;

@@ -23,7 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use probe_runtime::{Count, Error, Kind, ProbeState, probe, probes, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Error, Kind, probe, probes, select};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
 use probe_tests::scenario;
@@ -271,7 +273,7 @@ fn counts_stay() {
     }
     let point = hits.probes().into_iter().find(|probe| probe.path() == "plugin::value").unwrap();
     assert_eq!(
-        point.fields().iter().map(probe_runtime::FieldInfo::name).collect::<Vec<_>>(),
+        point.fields().iter().map(probe_runtime::field::FieldInfo::name).collect::<Vec<_>>(),
         ["x", "text", "debug"]
     );
     let table = hits.to_string();

@@ -7,9 +7,12 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use probe_runtime::latency::FunctionLatency;
+use probe_runtime::registry::{ProbeState, discover_probes};
+use probe_runtime::spec::register;
 use probe_runtime::{
-    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Slow,
-    Trace, Tracing, Trigger, discover_probes, init_from_env, register, select, select_persistent,
+    CallTree, Consumer, Count, Error, Event, Kind, Latency, ProbeSet, Slow, Trace, Tracing, Trigger,
+    init_from_env, select, select_persistent,
 };
 use probe_tests::joined::Joined;
 use probe_tests::library::Library;

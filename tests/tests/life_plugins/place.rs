@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use probe_runtime::patch::unrestored_bytes;
-use probe_runtime::{Count, TextPolicy, select};
+use probe_runtime::patch::{TextPolicy, unrestored_bytes};
+use probe_runtime::{Count, select};
 use probe_tests::library::{Library, is_mapped};
 use probe_tests::pages::{PAGE, RW, RWX, rights};
 use probe_tests::text::Text;

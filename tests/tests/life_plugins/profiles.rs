@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{
-    Budget, Estimated, FunctionEvents, Perf, PerfEvent, Profiler, Spec, discover_probes, select_persistent,
-};
+use probe_runtime::perf::{FunctionEvents, PerfEvent};
+use probe_runtime::profile::{Budget, Estimated};
+use probe_runtime::registry::discover_probes;
+use probe_runtime::spec::Spec;
+use probe_runtime::{Perf, Profiler, select_persistent};
 use probe_tests::library::Library;
 use probe_tests::text::Text;
 

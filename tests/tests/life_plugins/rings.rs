@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
-use probe_runtime::{Trace, discover_probes, select_persistent};
+use probe_runtime::registry::discover_probes;
+use probe_runtime::{Trace, select_persistent};
 use probe_tests::library::Library;
 use probe_tests::scenario::in_a_child;
 use probe_trace::Item;

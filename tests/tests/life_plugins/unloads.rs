@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use probe_runtime::consumer::{DeliveryMode, Start};
+use probe_runtime::control::Switch;
+use probe_runtime::latency::FunctionLatency;
 use probe_runtime::metrics::Exporter;
+use probe_runtime::perf::PerfEvent;
+use probe_runtime::profile::Budget;
+use probe_runtime::registry::{ProbeId, discover_probes};
+use probe_runtime::spec::attach_spec;
 use probe_runtime::{
-    Aggregate, Attachment, Budget, CallTree, Consumer, Count, DeliveryMode, Error, Event, FunctionLatency,
-    Latency, Perf, PerfEvent, ProbeId, ProbeSet, Profiler, Slow, Start, Switch, Trace, Tracing, Trigger,
-    attach_spec, discover_probes, probes, select, select_persistent,
+    Aggregate, Attachment, CallTree, Consumer, Count, Error, Event, Latency, Perf, ProbeSet, Profiler, Slow,
+    Trace, Tracing, Trigger, probes, select, select_persistent,
 };
 use probe_tests::c_library;
 use probe_tests::folder::Folder;

@@ -4,7 +4,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use probe_runtime::{Consumer, Count, Event, TextPolicy, probe, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Consumer, Count, Event, probe, select};
 
 /// The system's allocator, which counts the requests of this thread.
 struct Counting;

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use probe_runtime::registry::ProbeState;
+use probe_runtime::slow::FunctionSlow;
+use probe_runtime::spec::{Spec, attach_spec};
 use probe_runtime::{
-    Attachment, CallTree, Consumer, Count, Event, FunctionSlow, Kind, Latency, ProbeState, Slow, Spec,
-    attach_spec, probe, probes, select,
+    Attachment, CallTree, Consumer, Count, Event, Kind, Latency, Slow, probe, probes, select,
 };
 
 #[probe(args(*))]
@@ -231,7 +233,7 @@ fn counts_from_a_baseline_on() {
         assert_eq!(before.since(&now).total(), 0, "never negative");
         assert_eq!(now.since(&now).len(), now.len(), "all probes stay");
         // Of nothing, it is all.
-        assert_eq!(now.since(&probe_runtime::Counts::default()), now);
+        assert_eq!(now.since(&probe_runtime::count::Counts::default()), now);
     });
 }
 
@@ -285,7 +287,7 @@ fn counts_begin_again_at_a_reset() {
         run(4);
         assert_eq!(hits.counts().since(&second).total(), 4);
         assert_eq!((hits.reset().total(), hits.reset().total(), other.reset().total()), (6, 0, 9));
-        let start = |counts: &probe_runtime::Counts| {
+        let start = |counts: &probe_runtime::count::Counts| {
             let json: serde_json::Value = serde_json::from_str(&counts.to_json()).unwrap();
             json["start"].as_str().unwrap().to_owned()
         };

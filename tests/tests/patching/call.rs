@@ -6,9 +6,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::{CallOptions, activate_call, activate_jump, deactivate_call};
-use probe_runtime::patch::{OpenText, PatchError, TextError, synchronize};
+use probe_runtime::patch::{OpenText, PatchError, TextError, TextPolicy, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, walk};
 use probe_tests::text::Text;
 // The tests compare the whole text.

@@ -9,9 +9,8 @@ use std::io;
 use std::sync::Barrier;
 use std::thread;
 
-use probe_runtime::TextPolicy;
-use probe_runtime::patch::PatchError;
 use probe_runtime::patch::call::CallOptions;
+use probe_runtime::patch::{PatchError, TextPolicy};
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate, walk};
 
 const OPEN: CallOptions = CallOptions::new().text_policy(TextPolicy::Open);

@@ -7,9 +7,8 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::CallOptions;
-use probe_runtime::patch::{OpenText, synchronize};
+use probe_runtime::patch::{OpenText, TextPolicy, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate};
 use probe_tests::stops::Stops;
 use probe_tests::text::Text;

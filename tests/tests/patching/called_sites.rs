@@ -9,7 +9,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Count, Kind, probes, select};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;
 // The tests share the probes.

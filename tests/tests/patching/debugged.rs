@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use probe_runtime::patch::word::traps;
-use probe_runtime::{Count, Error, ProbeSet, RefusalReason, Report, TextPolicy, point, select};
+use probe_runtime::patch::{RefusalReason, Report, TextPolicy};
+use probe_runtime::{Count, Error, ProbeSet, point, select};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 

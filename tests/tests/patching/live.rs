@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, Kind, Report, TextPolicy, ValueRef, Visibility, lost_hits, probe,
-    select,
-};
+use probe_runtime::field::ValueRef;
+use probe_runtime::losses::lost_hits;
+use probe_runtime::patch::{Report, TextPolicy, Visibility};
+use probe_runtime::{Attachment, Consumer, Count, Event, Kind, probe, select};
 use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 use probe_tests::whole;

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{
-    Consumer, Count, Error, Event, ProbeState, RefusalReason, TextPolicy, Visibility, select,
-};
+use probe_runtime::patch::{RefusalReason, TextPolicy, Visibility};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Consumer, Count, Error, Event, select};
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::{Difference, Text, write_byte};

@@ -4,7 +4,7 @@
 #[cfg(not(probe_portable))]
 use std::{process::Command, thread};
 
-use probe_runtime::self_test;
+use probe_runtime::patch::self_test;
 
 #[cfg(not(probe_portable))]
 const CHILD: &str = "PROBE_TEST_BLOCKED";

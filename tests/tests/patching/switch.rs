@@ -5,10 +5,10 @@
 
 use std::sync::Mutex;
 
-use probe_runtime::{
-    Attachment, Consumer, Count, Error, Event, Kind, ProbeId, ProbeState, Switch, TextPolicy, Visibility,
-    point, select,
-};
+use probe_runtime::control::Switch;
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::registry::{ProbeId, ProbeState};
+use probe_runtime::{Attachment, Consumer, Count, Error, Event, Kind, point, select};
 use probe_tests::text::Text;
 
 const SYNC: Visibility = Visibility::Synchronous;

@@ -6,9 +6,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use probe_runtime::{
-    Attachment, Consumer, Count, DeliveryMode, Event, ProbeId, Switch, TextPolicy, Visibility, point, select,
-};
+use probe_runtime::consumer::DeliveryMode;
+use probe_runtime::control::Switch;
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::registry::ProbeId;
+use probe_runtime::{Attachment, Consumer, Count, Event, point, select};
 
 #[inline(never)]
 fn work(x: u64) -> u64 {

@@ -7,8 +7,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 
-use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
-use probe_runtime::{Count, TextPolicy, Visibility, select};
+use probe_runtime::patch::{OpenText, TextError, TextPolicy, Visibility, unrestored_bytes};
+use probe_runtime::{Count, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RW, RWX, RX, rights};
 use probe_tests::text::Text;
 // Some tests look at the whole text, and each at all that stays writable.

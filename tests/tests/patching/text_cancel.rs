@@ -7,9 +7,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::{self, CallOptions};
-use probe_runtime::patch::{OpenText, unrestored_bytes};
+use probe_runtime::patch::{OpenText, TextPolicy, unrestored_bytes};
 use probe_tests::call_sites::{Block, FIRST};
 use probe_tests::cancel::Thread;
 use probe_tests::pages::{PAGE, RX, rights};

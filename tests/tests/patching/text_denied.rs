@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use probe_runtime::patch::word::WordOptions;
-use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_bytes};
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
+use probe_runtime::patch::{
+    OpenText, PatchError, RefusalReason, TextError, TextPolicy, call, unrestored_bytes,
+};
+use probe_runtime::{Count, Error, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::scenario;

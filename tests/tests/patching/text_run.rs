@@ -6,8 +6,8 @@
 
 use std::arch::asm;
 
-use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
-use probe_runtime::{Count, Error, RefusalReason, Report, TextPolicy, point, select};
+use probe_runtime::patch::{OpenText, RefusalReason, Report, TextError, TextPolicy, unrestored_bytes};
+use probe_runtime::{Count, Error, point, select};
 use probe_tests::pages::{NONE, PAGE, RWX, RX, rights};
 use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::scenario;

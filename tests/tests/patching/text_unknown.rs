@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::ops::Range;
 
-use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
+use probe_runtime::patch::{OpenText, RefusalReason, TextError, TextPolicy, unrestored_bytes};
+use probe_runtime::{Count, Error, select};
 use probe_tests::folder::Folder;
 use probe_tests::pages::{PAGE, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};

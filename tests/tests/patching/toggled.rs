@@ -5,8 +5,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use probe_runtime::patch::OpenText;
-use probe_runtime::{Count, Report, TextPolicy, Visibility, probe, select};
+use probe_runtime::patch::{OpenText, Report, TextPolicy, Visibility};
+use probe_runtime::{Count, probe, select};
 use probe_tests::fixture::site_table::NOP;
 use probe_tests::text::Text;
 // One test compares all text, so the tests of this process take turns.

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_runtime::patch::word::{self, WordOptions};
-use probe_runtime::{Attachment, Count, Error, ProbeSet, RefusalReason, Report, TextPolicy, point, select};
+use probe_runtime::patch::{RefusalReason, Report, TextPolicy};
+use probe_runtime::{Attachment, Count, Error, ProbeSet, point, select};
 use probe_tests::code::Code;
 use probe_tests::pages::RX;
 use probe_tests::sandbox::{argument, deny};

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, mem, ptr};
 
-use probe_runtime::TextPolicy;
-use probe_runtime::patch::PatchError;
 use probe_runtime::patch::word::{self, WordOptions, start_patch};
+use probe_runtime::patch::{PatchError, TextPolicy};
 use probe_tests::code::Code;
 use probe_tests::processes;
 

@@ -14,10 +14,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, Hold, ProbeInfo, ProbeSet, ProbeState, Report, TextPolicy,
-    Visibility, probe, select,
-};
+use probe_runtime::control::Hold;
+use probe_runtime::patch::{Report, TextPolicy, Visibility};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Consumer, Count, Event, ProbeInfo, ProbeSet, probe, select};
 // The tests share the probes.
 use probe_tests::turn::turn;
 use probe_tests::whole;

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use probe_runtime::{
-    Attachment, Consumer, Count, Event, TextPolicy, Visibility, finstrument, probe, probes, select,
-};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Attachment, Consumer, Count, Event, finstrument, probe, probes, select};
 use probe_tests::{scenario, whole};
 
 #[probe]
@@ -227,7 +226,7 @@ fn waits_for_its_own(ends: fn(Attachment<Wants>)) {
         HAS_LEFT.store(true, Ordering::Release);
     });
     // The operation makes the site latent, and then waits.
-    while entry("b").probes()[0].state() == probe_runtime::ProbeState::Active {
+    while entry("b").probes()[0].state() == probe_runtime::registry::ProbeState::Active {
         thread::yield_now();
     }
     for _ in 0..1000 {

@@ -8,8 +8,9 @@
 
 use std::hint::black_box;
 
-use probe_runtime::patch::{Instruction, word};
-use probe_runtime::{Attachment, Count, Kind, ProbeState, RefusalReason, probe, probes, select};
+use probe_runtime::patch::{Instruction, RefusalReason, word};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Count, Kind, probe, probes, select};
 use probe_tests::text::Text;
 use probe_tests::uprobe::{self, Uprobe};
 // The tests share the probe.

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};
 
-use probe_runtime::{Attachment, Count, Kind, TextPolicy, probe, probes, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Attachment, Count, Kind, probe, probes, select};
 use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
 use probe_tests::text::Text;
 use probe_tests::turn::turn;

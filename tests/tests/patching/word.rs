@@ -5,9 +5,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::TextPolicy;
 use probe_runtime::patch::word::{self, Ticks, Wait, WordOptions, finish_patch, is_straddler, start_patch};
-use probe_runtime::patch::{Bytes, OpenText, PatchError};
+use probe_runtime::patch::{Bytes, OpenText, PatchError, TextPolicy};
 use probe_tests::code::Code;
 use probe_tests::stops::Stops;
 // Traps are counted for the whole process.

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use probe_build::Sites;
-use probe_runtime::{Attachment, CallTree, Consumer, Latency, Trace, TreeNode, select};
+use probe_runtime::call_tree::TreeNode;
+use probe_runtime::{Attachment, CallTree, Consumer, Latency, Trace, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe};
 use probe_tests::turn::turn;
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, Event, ProbeSet, Trace, Visibility, select};
+use probe_runtime::patch::Visibility;
+use probe_runtime::{Count, Event, ProbeSet, Trace, select};
 use probe_tests::folder::Folder;
 use probe_tests::scenario::in_a_child;
 use probe_tests::turn::turn;

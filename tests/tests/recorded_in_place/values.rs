@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Clock, Event, Trace, point, select};
+use probe_runtime::consumer::Clock;
+use probe_runtime::{Event, Trace, point, select};
 use probe_tests::folder::Folder;
 use probe_tests::turn::turn;
 use probe_trace::{FieldValue, TraceEvent};

@@ -7,7 +7,9 @@ use std::fmt::{self, Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use probe_runtime::{Consumer, Count, Event, ValueRef, failed_captures, point, probe, select};
+use probe_runtime::field::ValueRef;
+use probe_runtime::losses::failed_captures;
+use probe_runtime::{Consumer, Count, Event, point, probe, select};
 use probe_tests::turn::turn;
 
 /// Writes down each hit's fields, as text.

@@ -13,7 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{LazyLock, Mutex};
 
-use probe_runtime::{Attachment, Consumer, Event, Kind, ValueRef, probe, select};
+use probe_runtime::field::ValueRef;
+use probe_runtime::{Attachment, Consumer, Event, Kind, probe, select};
 
 thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -218,7 +219,7 @@ impl Table {
 }
 
 // The short form asks for a `Field`, which is what a table of text may be.
-impl probe_runtime::Field for Table {
+impl probe_runtime::field::Field for Table {
     fn pass<P: probe_runtime::__private::v1::Passage>(&self) -> P::Out<'_> {
         self.rows[0].pass::<P>()
     }
@@ -295,7 +296,7 @@ fn panics_too(n: u32) -> (u32, String) {
 
 #[test]
 fn a_panic_has_an_outcome_and_no_result() {
-    let failed = probe_runtime::failed_captures();
+    let failed = probe_runtime::losses::failed_captures();
     check(|| unwinds(|| panics(1)), &["+panics n=u64:1", "-panics outcome=str:return ret=str:1"]);
     check(|| unwinds(|| panics(0)), &["+panics n=u64:0", "-panics outcome=str:panic ret=absent"]);
     check(
@@ -306,7 +307,7 @@ fn a_panic_has_an_outcome_and_no_result() {
         || unwinds(|| panics_too(0)),
         &["+panics_too", "-panics_too outcome=str:panic a=absent b=absent c=absent"],
     );
-    assert_eq!(probe_runtime::failed_captures(), failed);
+    assert_eq!(probe_runtime::losses::failed_captures(), failed);
 }
 
 #[probe(args(n), ret)]

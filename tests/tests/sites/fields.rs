@@ -6,7 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{LazyLock, Mutex};
 
-use probe_runtime::{Attachment, Consumer, Count, Event, ValueRef, point, probe, select};
+use probe_runtime::field::ValueRef;
+use probe_runtime::{Attachment, Consumer, Count, Event, point, probe, select};
 
 thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };

@@ -214,7 +214,7 @@ async fn careless(list: &[u32]) -> usize {
 
 #[test]
 fn a_panic_in_a_field_is_contained() {
-    let before = probe_runtime::failed_captures();
+    let before = probe_runtime::losses::failed_captures();
     let expected = ["+careless at=(failed)", "-careless"];
     check(
         || {
@@ -223,7 +223,7 @@ fn a_panic_in_a_field_is_contained() {
         },
         &expected,
     );
-    assert_eq!(probe_runtime::failed_captures() - before, 1);
+    assert_eq!(probe_runtime::losses::failed_captures() - before, 1);
 }
 
 mod plain {

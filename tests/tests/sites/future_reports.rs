@@ -6,7 +6,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use probe_report::Time;
-use probe_runtime::{Budget, CallTree, Latency, Profiler, TreeNode, probe, select};
+use probe_runtime::call_tree::TreeNode;
+use probe_runtime::profile::Budget;
+use probe_runtime::{CallTree, Latency, Profiler, probe, select};
 
 /// Two waits, three polls.
 #[probe]

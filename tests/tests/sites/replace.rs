@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Consumer, Count, Event, Kind, ProbeState, Replacement, probe, select};
+use probe_runtime::control::Replacement;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Consumer, Count, Event, Kind, probe, select};
 
 #[probe(replace)]
 #[inline(never)]

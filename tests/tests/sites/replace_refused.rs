@@ -2,7 +2,8 @@
 //! A process of its own: it writes to its text.
 #![cfg(not(probe_portable))]
 
-use probe_runtime::{Error, RefusalReason, probe};
+use probe_runtime::patch::RefusalReason;
+use probe_runtime::{Error, probe};
 use probe_tests::text::{Difference, Text, write_byte};
 
 #[probe(replace)]

@@ -2,7 +2,8 @@
 //! where they are optimised, inlined and generic. A process of its own, since nothing in it may
 //! ever be hit.
 
-use probe_runtime::{FieldInfo, Type, point, probe, probes};
+use probe_runtime::field::{FieldInfo, Type};
+use probe_runtime::{point, probe, probes};
 
 #[probe]
 fn every_type(text: &str, owned: &String, bytes: [u8; 2]) {
@@ -36,13 +37,13 @@ fn every_type(text: &str, owned: &String, bytes: [u8; 2]) {
 
 /// Copies with one type, and with several.
 #[inline(never)]
-fn generic<T: probe_runtime::Field + Copy>(x: T) -> T {
+fn generic<T: probe_runtime::field::Field + Copy>(x: T) -> T {
     point!("generic", x, fixed = 1_u8);
     x
 }
 
 #[inline(never)]
-fn generic_once<T: probe_runtime::Field + Copy>(x: T) -> T {
+fn generic_once<T: probe_runtime::field::Field + Copy>(x: T) -> T {
     point!("generic-once", x);
     x
 }
@@ -107,5 +108,5 @@ fn names_and_types_are_known_without_a_hit() {
     let fixed = types("generic");
     assert_eq!(fixed[0], ("x".to_owned(), None), "the copies disagree");
     assert_eq!(fixed[1].1, types("one")[0].1.map(|_| U64), "they agree on this one");
-    assert_eq!(probe_runtime::unreadable_records(), 0);
+    assert_eq!(probe_runtime::losses::unreadable_records(), 0);
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use probe_runtime::{CallTree, Count, Latency, Perf, ProbeInfo, Profiler, Slow, attach_spec, probe, select};
+use probe_runtime::spec::attach_spec;
+use probe_runtime::{CallTree, Count, Latency, Perf, ProbeInfo, Profiler, Slow, probe, select};
 
 mod counted {
     use super::probe;

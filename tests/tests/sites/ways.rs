@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::patch::word::{self, WordOptions};
-use probe_runtime::{Count, ProbeSet, RefusalReason, TextPolicy, Visibility, select};
+use probe_runtime::patch::{RefusalReason, TextPolicy, Visibility};
+use probe_runtime::{Count, ProbeSet, select};
 use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 

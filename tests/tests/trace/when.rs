@@ -6,7 +6,8 @@ use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Error, Spec, attach_spec, probe};
+use probe_runtime::spec::{Spec, attach_spec};
+use probe_runtime::{Error, probe};
 use probe_tests::folder::Folder;
 use probe_tests::scenario;
 use probe_tests::turn::turn;
@@ -312,6 +313,6 @@ fn a_spec_has_triggers() {
             .unwrap()
             .probes()
             .iter()
-            .all(|it| it.state() == probe_runtime::ProbeState::Latent)
+            .all(|it| it.state() == probe_runtime::registry::ProbeState::Latent)
     );
 }

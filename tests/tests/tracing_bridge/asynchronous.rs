@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::tracing_core::dispatcher::with_default;
+use probe_runtime::tracing::tracing_core::dispatcher::with_default;
 use probe_runtime::{Attachment, Tracing, probe, select};
 use probe_tests::turn::turn;
 use tokio::runtime::Builder;
@@ -110,7 +110,8 @@ fn futures_on_many_threads_nest_right() {
     let subscriber = checked.subscriber();
     let of_threads = subscriber.clone();
     // The guard stays as long as the thread.
-    let begin = move || std::mem::forget(probe_runtime::tracing_core::dispatcher::set_default(&of_threads));
+    let begin =
+        move || std::mem::forget(probe_runtime::tracing::tracing_core::dispatcher::set_default(&of_threads));
     let runtime = Builder::new_multi_thread().worker_threads(4).on_thread_start(begin).build().unwrap();
     runtime.block_on(async {
         let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(work(STEPS))).collect();

@@ -8,9 +8,10 @@ mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use probe_runtime::tracing_core::Level;
-use probe_runtime::tracing_core::dispatcher::with_default;
-use probe_runtime::{Attachment, Tracing, attach_spec, probe, select};
+use probe_runtime::spec::attach_spec;
+use probe_runtime::tracing::tracing_core::Level;
+use probe_runtime::tracing::tracing_core::dispatcher::with_default;
+use probe_runtime::{Attachment, Tracing, probe, select};
 use probe_tests::turn::turn;
 use recorder::Recorder;
 

@@ -4,10 +4,10 @@ use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use probe_runtime::tracing_core::field::{Field, Visit};
-use probe_runtime::tracing_core::span::{Attributes, Id, Record};
-use probe_runtime::tracing_core::subscriber::Interest;
-use probe_runtime::tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use probe_runtime::tracing::tracing_core::field::{Field, Visit};
+use probe_runtime::tracing::tracing_core::span::{Attributes, Id, Record};
+use probe_runtime::tracing::tracing_core::subscriber::Interest;
+use probe_runtime::tracing::tracing_core::{Dispatch, Event, Metadata, Subscriber};
 
 /// The record of a subscriber.
 #[derive(Clone)]

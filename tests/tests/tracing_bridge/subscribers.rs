@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use probe_runtime::tracing_core::dispatcher::with_default;
-use probe_runtime::tracing_core::{Dispatch, Event, Subscriber};
+use probe_runtime::tracing::tracing_core::dispatcher::with_default;
+use probe_runtime::tracing::tracing_core::{Dispatch, Event, Subscriber};
 use probe_runtime::{Tracing, probe, select};
 use probe_tests::turn::turn;
 use tracing_subscriber::fmt::format::FmtSpan;

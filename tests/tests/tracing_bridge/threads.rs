@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use probe_runtime::tracing_core::dispatcher::with_default;
-use probe_runtime::tracing_core::span::{Attributes, Id};
-use probe_runtime::tracing_core::{Dispatch, Subscriber};
+use probe_runtime::tracing::tracing_core::dispatcher::with_default;
+use probe_runtime::tracing::tracing_core::span::{Attributes, Id};
+use probe_runtime::tracing::tracing_core::{Dispatch, Subscriber};
 use probe_runtime::{Tracing, probe, select};
 use probe_tests::turn::turn;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};

@@ -22,7 +22,7 @@ static UNREADABLE: AtomicU64 = AtomicU64::new(0);
 /// system calls, they count as unreadable instead.
 ///
 /// ```
-/// assert_eq!(probe_runtime::unreadable_texts(), 0);
+/// assert_eq!(probe_runtime::losses::unreadable_texts(), 0);
 /// ```
 #[cfg(feature = "std")]
 pub fn unreadable_texts() -> u64 {

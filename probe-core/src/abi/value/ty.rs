@@ -3,7 +3,7 @@
 /// The type of a field's value.
 ///
 /// ```
-/// use probe_runtime::{Type, ValueRef};
+/// use probe_runtime::field::{Type, ValueRef};
 ///
 /// fn suits(value: &ValueRef<'_>, ty: Type) -> bool {
 ///     matches!((value, ty), (ValueRef::U64(_), Type::U64) | (ValueRef::Str(_), Type::Str))
@@ -65,7 +65,7 @@ impl Type {
     /// Returns the word that lists and reports have for it.
     ///
     /// ```
-    /// use probe_runtime::Type;
+    /// use probe_runtime::field::Type;
     /// assert_eq!([Type::U64, Type::Str, Type::CStr].map(Type::name), ["u64", "str", "cstr"]);
     /// ```
     pub const fn name(self) -> &'static str {

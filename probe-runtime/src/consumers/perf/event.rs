@@ -12,7 +12,8 @@ use crate::engine::os::perf::{Descriptor, EventConfig, ProcessNumber, paranoid};
 /// the kernel counts the others, on every machine.
 ///
 /// ```
-/// use probe_runtime::{Perf, PerfEvent};
+/// use probe_runtime::Perf;
+/// use probe_runtime::perf::PerfEvent;
 ///
 /// let _perf = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);
 /// ```
@@ -116,7 +117,8 @@ impl FromStr for PerfEvent {
 /// An event that can't be counted here, with the reason. It prints as a sentence.
 ///
 /// ```
-/// use probe_runtime::{Perf, PerfEvent, probe, select};
+/// use probe_runtime::perf::PerfEvent;
+/// use probe_runtime::{Perf, probe, select};
 ///
 /// #[probe]
 /// fn scan() {}
@@ -168,7 +170,8 @@ impl fmt::Display for MissingEvent {
 /// [`Perf`](crate::Perf) returns it in an [`Error::Consumer`](crate::Error::Consumer).
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::perf::NoEvents;
+/// use probe_runtime::{Error, Perf, probe, select};
 ///
 /// #[probe]
 /// fn index() {}

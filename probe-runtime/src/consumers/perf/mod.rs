@@ -87,7 +87,8 @@ use crate::engine::registry::ProbeId;
 /// 200 bytes for each function; only the touched pages take memory.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, PerfEvent, probe, select};
+/// use probe_runtime::perf::{NoEvents, PerfEvent};
+/// use probe_runtime::{Error, Perf, probe, select};
 ///
 /// #[probe]
 /// fn handle(n: usize) -> Vec<u8> {
@@ -165,7 +166,7 @@ impl Perf {
     }
 
     /// Counts a sample of the calls within a budget: [`sampled`](Self::sampled) by a profiler with
-    /// this budget. Attaching fails with [`UnusableBudget`](crate::UnusableBudget) if the
+    /// this budget. Attaching fails with [`UnusableBudget`](crate::profile::UnusableBudget) if the
     /// profiler's would.
     #[must_use]
     pub fn budget(self, budget: Budget) -> Self {

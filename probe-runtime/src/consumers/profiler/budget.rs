@@ -9,7 +9,8 @@ use probe_lang::units;
 /// a number of calls a second.
 ///
 /// ```
-/// use probe_runtime::{Budget, Profiler};
+/// use probe_runtime::Profiler;
+/// use probe_runtime::profile::Budget;
 ///
 /// let _profiler = Profiler::new().budget(Budget::percent(0.5));
 /// assert_eq!("0.5%".parse(), Ok(Budget::percent(0.5)));
@@ -65,7 +66,8 @@ impl Budget {
 /// time. Attaching returns it in an [`Error::Consumer`](crate::Error::Consumer).
 ///
 /// ```
-/// use probe_runtime::{Budget, Error, Profiler, UnusableBudget, probe, select};
+/// use probe_runtime::profile::{Budget, UnusableBudget};
+/// use probe_runtime::{Error, Profiler, probe, select};
 ///
 /// #[probe]
 /// fn merge() {}

@@ -155,7 +155,8 @@ use crate::engine::registry::ProbeId;
 /// the child, with the same exception.
 ///
 /// ```
-/// use probe_runtime::{Budget, Profiler, probe, select};
+/// use probe_runtime::profile::Budget;
+/// use probe_runtime::{Profiler, probe, select};
 ///
 /// #[probe]
 /// fn handle(n: u64) -> u64 {

@@ -2,9 +2,9 @@
 //! window say.
 //!
 //! While a function is only counted, the runtime counts it
-//! ([`Switch::count`](crate::Switch::count)), and no hit comes here. A hit that comes here counts
-//! its call, so each call is counted once. It also times the call if the function's [`MeasureMode`]
-//! or an open window says so:
+//! ([`Switch::count`](crate::control::Switch::count)), and no hit comes here. A hit that comes here
+//! counts its call, so each call is counted once. It also times the call if the function's
+//! [`MeasureMode`] or an open window says so:
 //!
 //! ```text
 //! mode       between windows          in a window: [begin, deadline)    before, and up to its end

@@ -144,7 +144,8 @@ impl Tracing {
     /// Sets the level of spans and events.
     ///
     /// ```
-    /// use probe_runtime::{Tracing, tracing_core::Level};
+    /// use probe_runtime::Tracing;
+    /// use probe_runtime::tracing::tracing_core::Level;
     /// let tracing = Tracing::new().level(Level::DEBUG);
     /// # drop(tracing);
     /// ```

@@ -420,7 +420,8 @@ impl<const N: usize> Frame<N> {
 }
 
 /// Adds to a number that only this thread writes and other threads read, without a locked
-/// instruction. Meant for the numbers that consumers keep [for each thread](crate::PerThread).
+/// instruction. Meant for the numbers that consumers keep [for each
+/// thread](crate::consumer::PerThread).
 ///
 /// ```
 /// let hits = std::sync::atomic::AtomicU64::new(1);

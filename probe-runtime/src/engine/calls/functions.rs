@@ -15,8 +15,9 @@ use probe_core::abi::{Definition, Kind};
 /// A function with probes in a selection.
 ///
 /// ```
-/// use probe_runtime::calls::{Calls, CallEnd, Meter};
-/// use probe_runtime::{Local, probe, select};
+/// use probe_runtime::calls::{CallEnd, Calls, Meter};
+/// use probe_runtime::consumer::Local;
+/// use probe_runtime::{probe, select};
 ///
 /// /// Measures nothing.
 /// struct Nothing;
@@ -84,7 +85,7 @@ impl Function {
 /// # impl Meter<0> for Nothing {
 /// #     type Head = ();
 /// #     type Part = ();
-/// #     fn read(&self, _: probe_runtime::Local<'_, (), ()>) -> [u64; 0] { [] }
+/// #     fn read(&self, _: probe_runtime::consumer::Local<'_, (), ()>) -> [u64; 0] { [] }
 /// #     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
 /// # }
 /// use probe_runtime::calls::Calls;

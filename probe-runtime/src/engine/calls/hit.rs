@@ -25,8 +25,9 @@ use probe_core::pairing::{CallKind, Place};
 /// ```
 /// use std::sync::OnceLock;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Calls, CallEnd, Meter, add_single_writer};
-/// use probe_runtime::{Clock, Consumer, Error, Event, Local, ProbeSet, probe, select};
+/// use probe_runtime::calls::{CallEnd, Calls, Meter, add_single_writer};
+/// use probe_runtime::consumer::{Clock, Local};
+/// use probe_runtime::{Consumer, Error, Event, ProbeSet, probe, select};
 ///
 /// /// The longest call of each function, in ticks; and how many calls each thread has made.
 /// #[derive(Default)]
@@ -424,8 +425,9 @@ impl<const N: usize, M: Meter<N>> fmt::Debug for Calls<N, M> {
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{CallEnd, Meter, LazyCalls, add_single_writer};
-/// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
+/// use probe_runtime::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
+/// use probe_runtime::consumer::Local;
+/// use probe_runtime::{Consumer, Error, Event, ProbeSet, probe, select};
 ///
 /// /// Counts calls that have ended.
 /// struct EndedCalls(LazyCalls<0, Self>);

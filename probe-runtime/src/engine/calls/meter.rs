@@ -9,8 +9,9 @@ use crate::engine::per_thread::{Local, Zeroed};
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{CallEnd, Meter, LazyCalls};
-/// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
+/// use probe_runtime::calls::{CallEnd, LazyCalls, Meter};
+/// use probe_runtime::consumer::Local;
+/// use probe_runtime::{Consumer, Error, Event, ProbeSet, probe, select};
 ///
 /// /// How deep calls are nested at most, on each thread.
 /// struct Depth(LazyCalls<0, Self>);
@@ -120,7 +121,7 @@ pub trait Meter<const N: usize> {
 /// ```
 /// use std::sync::atomic::AtomicU64;
 /// use probe_runtime::calls::{CallEnd, Meter, add_single_writer};
-/// use probe_runtime::{Clock, Local};
+/// use probe_runtime::consumer::{Clock, Local};
 ///
 /// /// The time in functions themselves, in ticks: for each of them, and for each thread.
 /// struct OwnTime(Clock);

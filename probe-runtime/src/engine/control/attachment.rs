@@ -68,10 +68,10 @@ use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
 ///   operation (of any attachment, [`select`](crate::select), [`probes`](crate::probes)) notices
 ///   loaded objects, and activates their copies of attached probes;
 ///   [`late_report`](Self::late_report) holds the result. Only [`pause`](Self::pause) and
-///   [`resume`](Self::resume) under [`TextPolicy::Open`](crate::TextPolicy::Open) don't look for
-///   new objects, as long as all known probes are the executable's. A plugin that has its own copy
-///   of this crate stays loaded until the process ends, even after `dlclose`, once it uses that
-///   copy, even if only to list probes or to open text. Don't use this crate from a
+///   [`resume`](Self::resume) under [`TextPolicy::Open`](crate::patch::TextPolicy::Open) don't look
+///   for new objects, as long as all known probes are the executable's. A plugin that has its own
+///   copy of this crate stays loaded until the process ends, even after `dlclose`, once it uses
+///   that copy, even if only to list probes or to open text. Don't use this crate from a
 ///   `dl_iterate_phdr` callback.
 /// - **The process may fork.** The child has the attachment, too, with a copy of its counts, unless
 ///   its consumer [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a
@@ -117,8 +117,8 @@ impl<C: Consumer> Attachment<C> {
     /// - Copies in new objects are [patched](Report::patched).
     /// - Sites that already are in that state are [unchanged](Report::unchanged).
     /// - Sites that could not be switched, now or before, are [refused](Report::refusals). The
-    ///   reason is [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
-    ///   first to attach to a copy of the probe.
+    ///   reason is [`Taken`](crate::patch::RefusalReason::Taken) where another copy of this crate
+    ///   was the first to attach to a copy of the probe.
     ///
     /// If two attachments share a site, one of them patches it, and the other finds it unchanged.
     /// The sites of a consumer that has [failed](Self::failure) are made latent in the same way.
@@ -145,8 +145,8 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Stops the hits and keeps the counts: sites become latent unless other attachments listen.
-    /// With [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after
-    /// `pause` has returned is a hit, and no thread is inside the consumer: `pause`
+    /// With [`Visibility::Synchronous`](crate::patch::Visibility::Synchronous), no call that starts
+    /// after `pause` has returned is a hit, and no thread is inside the consumer: `pause`
     /// [waits](Self#waiting) for that.
     ///
     /// A thread may have passed a site earlier and still be on its way to the consumer, evaluating
@@ -156,7 +156,7 @@ impl<C: Consumer> Attachment<C> {
     ///   arrives.
     /// - If other attachments count the same probe, the hit is counted for them only.
     /// - If hits are delivered, the consumer is not called once a synchronous pause has returned.
-    ///   After an [`Eventual`](crate::Visibility::Eventual) pause it is called.
+    ///   After an [`Eventual`](crate::patch::Visibility::Eventual) pause it is called.
     /// - A thread in another consumer on the same probe does not count the hit for this attachment
     ///   after a synchronous pause.
     ///
@@ -169,7 +169,7 @@ impl<C: Consumer> Attachment<C> {
 
     /// Starts the hits again after [`pause`](Self::pause). It waits for no hit. If the consumer has
     /// [failed](Self::failure), the attachment can't be resumed: its sites are refused with
-    /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
+    /// [`RefusalReason::Failed`](crate::patch::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
         self.untyped.set_paused(false)
     }
@@ -188,7 +188,7 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Returns the attachment's probes in their present state. Probes whose objects were unloaded
-    /// since are [`Unloaded`](crate::ProbeState::Unloaded).
+    /// since are [`Unloaded`](crate::registry::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
         self.untyped.probes()
     }
@@ -263,7 +263,7 @@ impl ProbeSet {
     /// # Errors
     /// - [`Error::Refused`] if no site could be activated.
     /// - [`Error::TextProtected`] if the system does not let text stay writable as
-    ///   [`TextPolicy::Open`](crate::TextPolicy::Open) asks.
+    ///   [`TextPolicy::Open`](crate::patch::TextPolicy::Open) asks.
     /// - [`Error::OutOfCounters`] if no counters are left.
     /// - [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it.
     /// - Any error that the consumer's [`prepare`](Consumer::prepare) or

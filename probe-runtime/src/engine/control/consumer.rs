@@ -17,8 +17,8 @@ use crate::engine::registry::ProbeId;
 ///
 /// A panic in [`hit`](Self::hit) ends there. The consumer is not called any more, its sites become
 /// latent, and its attachment [reports the failure](crate::Attachment::failure). (A panic of a
-/// field that is being [shown](crate::failed_captures) does not count as the consumer's.) Hits that
-/// the consumer itself causes are delivered to no consumer. They are counted as
+/// field that is being [shown](crate::losses::failed_captures) does not count as the consumer's.)
+/// Hits that the consumer itself causes are delivered to no consumer. They are counted as
 /// [suppressed](crate::Attachment::suppressed).
 ///
 /// ```
@@ -292,7 +292,8 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
 /// Whether the hits of a consumer's probes are delivered to it, or counted for it.
 ///
 /// ```
-/// use probe_runtime::{Consumer, Count, DeliveryMode};
+/// use probe_runtime::consumer::DeliveryMode;
+/// use probe_runtime::{Consumer, Count};
 ///
 /// // The runtime counts for it: hits don't call it.
 /// assert_eq!(Count::new().delivery_mode(), DeliveryMode::Counted);
@@ -306,9 +307,9 @@ pub enum DeliveryMode {
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
     Counted,
     /// The consumer is called, or hits are counted instead: for each probe, the last
-    /// [`Switch::count`](crate::Switch::count) or [`Switch::deliver`](crate::Switch::deliver)
-    /// decides. Hits are delivered at first, unless [`start`](crate::Consumer::start) says
-    /// otherwise.
+    /// [`Switch::count`](crate::control::Switch::count) or
+    /// [`Switch::deliver`](crate::control::Switch::deliver) decides. Hits are delivered at first,
+    /// unless [`start`](crate::Consumer::start) says otherwise.
     Switchable,
 }
 
@@ -340,7 +341,10 @@ impl DeliveryMode {
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::{Consumer, Error, Event, ProbeId, Start, Visibility, point, select};
+/// use probe_runtime::consumer::Start;
+/// use probe_runtime::patch::Visibility;
+/// use probe_runtime::registry::ProbeId;
+/// use probe_runtime::{Consumer, Error, Event, point, select};
 ///
 /// /// Hears nothing before it is told to.
 /// #[derive(Default)]
@@ -370,10 +374,10 @@ pub enum Start {
     /// Hits are delivered, or counted if the consumer's mode is
     /// [`Counted`](DeliveryMode::Counted).
     On,
-    /// Hits are counted, as after [`Switch::count`](crate::Switch::count), if the consumer is
-    /// [switchable](DeliveryMode::Switchable). For other consumers the same as [`On`](Self::On).
+    /// Hits are counted, as after [`Switch::count`](crate::control::Switch::count), if the consumer
+    /// is [switchable](DeliveryMode::Switchable). For other consumers the same as [`On`](Self::On).
     Counted,
     /// Its sites stay latent unless other attachments listen, as after
-    /// [`Switch::off`](crate::Switch::off).
+    /// [`Switch::off`](crate::control::Switch::off).
     Off,
 }

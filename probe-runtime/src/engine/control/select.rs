@@ -68,7 +68,7 @@ pub(crate) fn attachment_count() -> usize {
 ///
 /// ```
 /// // Probes of a later version of this crate are left alone.
-/// assert_eq!(probe_runtime::unreadable_records(), 0);
+/// assert_eq!(probe_runtime::losses::unreadable_records(), 0);
 /// ```
 pub fn unreadable_records() -> usize {
     operate(|control, loaded| control.registry.skipped(loaded))
@@ -79,7 +79,7 @@ pub fn unreadable_records() -> usize {
 /// this version are still used.
 ///
 /// ```
-/// assert!(probe_runtime::unreadable_objects().is_empty());
+/// assert!(probe_runtime::losses::unreadable_objects().is_empty());
 /// ```
 pub fn unreadable_objects() -> Vec<String> {
     // Other backends read nothing from objects.
@@ -101,7 +101,7 @@ pub(crate) const DISCOVERY_INTERVAL: Duration =
 ///
 /// ```
 /// // … dlopen …
-/// probe_runtime::discover_probes();
+/// probe_runtime::registry::discover_probes();
 /// ```
 pub fn discover_probes() {
     operate(|_, _| ());
@@ -110,7 +110,8 @@ pub fn discover_probes() {
 /// A set of probes, and the way in which their sites are patched.
 ///
 /// ```
-/// use probe_runtime::{Count, TextPolicy, probe, select};
+/// use probe_runtime::patch::TextPolicy;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn take_call() {}
@@ -260,9 +261,9 @@ impl ProbeSet {
     /// join with the next operation that looks for new objects, on any thread, before that
     /// operation does its own work: [`probes`](crate::probes), [`select`](crate::select), attaching
     /// and detaching, counts and the reports that are made of them, each request of `probectl`,
-    /// each report of `PROBES_EVERY`. [`discover_probes`](crate::discover_probes) does nothing
-    /// else: call it after `dlopen`. Hits before that are not the attachment's. Operations inside
-    /// of a hit leave it to later ones.
+    /// each report of `PROBES_EVERY`. [`discover_probes`](crate::registry::discover_probes) does
+    /// nothing else: call it after `dlopen`. Hits before that are not the attachment's. Operations
+    /// inside of a hit leave it to later ones.
     ///
     /// The consumer gets ready in [`Consumer::join`](crate::Consumer::join).
     /// [`Attachment::late_report`](crate::Attachment::late_report) says how their sites were
@@ -279,7 +280,7 @@ impl ProbeSet {
     ///
     /// let calls = select("**::load, plugin::**")?.persistent().attach(Count::new())?;
     /// // … load plugins …
-    /// probe_runtime::discover_probes();
+    /// probe_runtime::registry::discover_probes();
     /// load();
     /// assert_eq!(calls.total(), 2);
     /// # Ok::<(), probe_runtime::Error>(())

@@ -33,12 +33,13 @@ use crate::engine::sites::{RefusalReason, Report, Visibility};
 /// is active if nothing switches it off.
 ///
 /// Cost of an [`Eventual`](Visibility::Eventual) batch whose text is open
-/// ([`TextPolicy::Open`](crate::TextPolicy::Open)): one locked instruction for each site and two on
-/// the control lock. [`Event::generation`](crate::Event::generation) does not change; the caller
-/// must account for the switch.
+/// ([`TextPolicy::Open`](crate::patch::TextPolicy::Open)): one locked instruction for each site and
+/// two on the control lock. [`Event::generation`](crate::Event::generation) does not change; the
+/// caller must account for the switch.
 ///
 /// ```
-/// use probe_runtime::{Count, Visibility, probe, select};
+/// use probe_runtime::patch::Visibility;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn hot() {}
@@ -120,7 +121,8 @@ impl Switch {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use probe_runtime::{Consumer, DeliveryMode, Event, point, select};
+    /// use probe_runtime::consumer::DeliveryMode;
+    /// use probe_runtime::{Consumer, Event, point, select};
     ///
     /// #[derive(Default)]
     /// struct Some(AtomicU64);

@@ -81,9 +81,10 @@ impl<'a> Event<'a> {
     ///
     /// Between two hits of one odd generation, this thread has missed no hit of the attachment's
     /// probes. A consumer that pairs entries with exits should therefore pair only hits of one odd
-    /// generation. A [`Switch`](crate::Switch) does not change the generation; its caller must
-    /// account for that. After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual),
-    /// a thread may execute the old instructions for a moment.
+    /// generation. A [`Switch`](crate::control::Switch) does not change the generation; its caller
+    /// must account for that. After a switch with
+    /// [`Visibility::Eventual`](crate::patch::Visibility::Eventual), a thread may execute the old
+    /// instructions for a moment.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.at.generation
@@ -122,7 +123,7 @@ impl<'a> Event<'a> {
 
     /// Returns the thread's number in this process: threads are counted from 1 in the order of
     /// their first hits of any probe, and no number is reused. The same as
-    /// [`Local::thread`](crate::Local::thread).
+    /// [`Local::thread`](crate::consumer::Local::thread).
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.at.slot.thread()

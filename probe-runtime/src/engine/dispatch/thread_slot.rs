@@ -111,8 +111,8 @@ pub(crate) fn prepare() {
 ///
 /// ```
 /// // At the end of a report:
-/// if probe_runtime::lost_hits() != 0 {
-///     println!("{} hits were lost for want of memory", probe_runtime::lost_hits());
+/// if probe_runtime::losses::lost_hits() != 0 {
+///     println!("{} hits were lost for want of memory", probe_runtime::losses::lost_hits());
 /// }
 /// ```
 pub fn lost_hits() -> u64 {

@@ -9,7 +9,8 @@ use probe_core::abi::Kind;
 /// The hits of one probe.
 ///
 /// ```
-/// use probe_runtime::{Count, ProbeCount, probe, select};
+/// use probe_runtime::count::ProbeCount;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn reply() {}

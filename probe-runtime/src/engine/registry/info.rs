@@ -10,7 +10,8 @@ use probe_lang::Selectable;
 /// The state of a probe's sites.
 ///
 /// ```
-/// use probe_runtime::{Count, ProbeState, probe, select};
+/// use probe_runtime::registry::ProbeState;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn serve() {}
@@ -200,7 +201,7 @@ impl ProbeInfo {
     /// let probes = probe_runtime::select("**::received")?.probes();
     /// assert_eq!(probes[0].fields().iter().map(|field| field.name()).collect::<Vec<_>>(), ["len", "first"]);
     /// if let Some(ty) = probes[0].fields()[0].ty() {
-    ///     assert_eq!(ty, probe_runtime::Type::U64);
+    ///     assert_eq!(ty, probe_runtime::field::Type::U64);
     /// }
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```

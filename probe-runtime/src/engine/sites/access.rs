@@ -9,7 +9,8 @@ pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text
 /// The time at which threads execute the instructions that a batch has written.
 ///
 /// ```
-/// use probe_runtime::{Count, Visibility, probe, select};
+/// use probe_runtime::patch::Visibility;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn seen_soon() {}

@@ -42,7 +42,7 @@ pub(crate) enum Mode {
 ///     SitePlan::Straddles => println!("it takes a word patch"),
 /// }
 /// assert_eq!(plan(latent, SiteAddr(0x1006), jmp, SiteState::Active)?, SitePlan::Straddles);
-/// # Ok::<(), Box<probe_runtime::Refusal>>(())
+/// # Ok::<(), Box<probe_runtime::patch::Refusal>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SitePlan {
@@ -71,8 +71,9 @@ pub enum SitePlan {
 /// Bytes that are neither instruction are refused.
 ///
 /// ```
-/// use probe_runtime::RefusalReason;
-/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SitePlan, SiteState, TextWord, plan};
+/// use probe_runtime::patch::{
+///     Instruction, RefusalReason, Rel32, SiteAddr, SitePlan, SiteState, TextWord, plan,
+/// };
 ///
 /// let site = SiteAddr(0x1000);
 /// let jmp = Instruction::jmp(Rel32::between(site, 0x2000).expect("near by"));

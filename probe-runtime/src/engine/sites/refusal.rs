@@ -61,7 +61,8 @@ impl fmt::Display for Refusal {
 /// The reason why a site was left unchanged.
 ///
 /// ```
-/// use probe_runtime::{Count, RefusalReason, probe, select};
+/// use probe_runtime::patch::RefusalReason;
+/// use probe_runtime::{Count, probe, select};
 ///
 /// #[probe]
 /// fn archive() {}
@@ -101,7 +102,7 @@ pub enum RefusalReason {
         errno: i32,
     },
     /// The system does not let text be written through `/proc/self/mem`, which
-    /// [`TextPolicy::Alias`](crate::TextPolicy) needs.
+    /// [`TextPolicy::Alias`](crate::patch::TextPolicy) needs.
     NoAlias {
         /// The system's error number.
         errno: i32,
@@ -109,15 +110,15 @@ pub enum RefusalReason {
     /// Another thread or writer is replacing the site's instruction, for example by a
     /// [`word`](crate::patch::word) patch.
     Busy,
-    /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::TextPolicy) and
-    /// strict patching need that, and so do recorded sites that lie across two aligned words.
+    /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::patch::TextPolicy)
+    /// and strict patching need that, and so do recorded sites that lie across two aligned words.
     NoTrap {
         /// The obstacle, with advice.
         problem: String,
     },
     /// The site is a discovered call that lies across two aligned words. Such a call is switched by
-    /// one write of a whole word. With [`TextPolicy::Alias`](crate::TextPolicy) the kernel writes,
-    /// and does not promise to write a word at once.
+    /// one write of a whole word. With [`TextPolicy::Alias`](crate::patch::TextPolicy) the kernel
+    /// writes, and does not promise to write a word at once.
     Straddles,
     /// The site's page is not mapped, or may not be read.
     Unreadable,

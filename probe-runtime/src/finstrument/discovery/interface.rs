@@ -35,8 +35,9 @@ pub fn start() {
 ///
 /// All functions of these objects are probes then, also those that are never called. A call that
 /// the code does not tell the function of is left to its first hit, and so is what an object calls
-/// between its loading and the next operation ([`discover_probes`](crate::discover_probes)). Of
-/// code that is linked with this crate, only the executable's is looked at.
+/// between its loading and the next operation
+/// ([`discover_probes`](crate::registry::discover_probes)). Of code that is linked with this crate,
+/// only the executable's is looked at.
 ///
 /// Cost: a pass over the text, decoding each function that refers to a hook, and 500 bytes of
 /// memory for each call.
@@ -124,7 +125,8 @@ pub fn stop_telling() {
 /// operation patches all call sites.
 ///
 /// ```
-/// use probe_runtime::{TextPolicy, finstrument};
+/// use probe_runtime::finstrument;
+/// use probe_runtime::patch::TextPolicy;
 /// finstrument::text_policy(TextPolicy::Open);
 /// // … the program's functions are called for the first time …
 /// finstrument::text_policy(TextPolicy::Sealed);
@@ -142,12 +144,12 @@ pub fn text_policy(policy: TextPolicy) {
 /// next operation. There is room for `capacity` call sites; further ones stay latent, and are
 /// [counted](crate::Attachment::left_out_later).
 ///
-/// A consumer whose hits are only counted ([`DeliveryMode::Counted`](crate::DeliveryMode::Counted),
-/// as [`Count`]'s) gets each new function from its first hit on. For this there are `capacity`
-/// further counters, which several such attachments share. Each call site takes one when it is
-/// discovered, and another one when its object is loaded again. Threads that discover the same call
-/// site at the same time take one each, for a moment. Call sites that find no counter are counted
-/// once they have joined.
+/// A consumer whose hits are only counted
+/// ([`DeliveryMode::Counted`](crate::consumer::DeliveryMode::Counted), as [`Count`]'s) gets each
+/// new function from its first hit on. For this there are `capacity` further counters, which
+/// several such attachments share. Each call site takes one when it is discovered, and another one
+/// when its object is loaded again. Threads that discover the same call site at the same time take
+/// one each, for a moment. Call sites that find no counter are counted once they have joined.
 ///
 /// # Errors
 /// Those of [`ProbeSet::attach`](crate::ProbeSet::attach).

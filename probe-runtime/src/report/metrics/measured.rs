@@ -11,8 +11,9 @@ use crate::engine::control::{Attachment, Consumer};
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
+/// use probe_runtime::field::ValueRef;
 /// use probe_runtime::metrics::{Exporter, Measured, Metrics};
-/// use probe_runtime::{Attachment, Consumer, Event, ValueRef, probe, select};
+/// use probe_runtime::{Attachment, Consumer, Event, probe, select};
 ///
 /// /// Sums up a field.
 /// #[derive(Default)]

@@ -59,8 +59,8 @@ const OUT: &str = "PROBES_OUT";
 /// `trace(flight, map=last-%p.probetrace)` keeps them in a file, which has them when the process is
 /// killed, and `trace(flight, panic=FILE)` writes a snapshot when a thread panics. `tracing` (the
 /// feature of that name) makes spans and events for the program's subscriber. Your own consumers
-/// have the names that they were [registered](crate::register) with. Without the variable, or with
-/// an empty one, nothing is attached.
+/// have the names that they were [registered](crate::spec::register) with. Without the variable, or
+/// with an empty one, nothing is attached.
 ///
 /// Selectors are [persistent](crate::ProbeSet::persistent): probes that appear later join, before
 /// the next report at the latest. A selector that matches nothing yet is noted at once, and in the

@@ -38,7 +38,8 @@ use probe_lang::selector::{MAX_LEN, too_long};
 /// match nothing yet, and probes that appear later join.
 ///
 /// ```
-/// use probe_runtime::{Count, Spec, probe};
+/// use probe_runtime::spec::Spec;
+/// use probe_runtime::{Count, probe};
 ///
 /// #[probe]
 /// fn respec() {}
@@ -181,7 +182,7 @@ fn attach(spec: &SpecAst, writes: &dyn Fn(&Path) -> OutputPolicy<'_>) -> Result<
 /// #[probe_runtime::probe]
 /// fn specified() {}
 /// specified();
-/// let attached = probe_runtime::attach_spec("**::specified=count")?;
+/// let attached = probe_runtime::spec::attach_spec("**::specified=count")?;
 /// specified();
 /// assert_eq!((attached.len(), attached[0].consumer()), (1, "count"));
 /// println!("{}", attached[0].to_json());
@@ -198,7 +199,9 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
 /// # #[probe_runtime::probe]
 /// # fn both() {}
 /// # both();
-/// let attached = probe_runtime::attach_spec("**::both kind=entry=count, **::both kind=exit=count")?;
+/// use probe_runtime::spec::attach_spec;
+///
+/// let attached = attach_spec("**::both kind=entry=count, **::both kind=exit=count")?;
 /// for one in &attached {
 ///     println!("{}: {}", one.selector(), one.consumer());
 /// }
@@ -265,7 +268,7 @@ impl fmt::Display for SpecAttachments {
 /// #[probe_runtime::probe]
 /// fn reported() {}
 /// reported();
-/// let attached = probe_runtime::attach_spec("**::reported=count")?;
+/// let attached = probe_runtime::spec::attach_spec("**::reported=count")?;
 /// println!("{} of {}:\n{}", attached[0].consumer(), attached[0].selector(), attached[0]);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
@@ -315,7 +318,7 @@ impl SpecAttachment {
     /// #[probe_runtime::probe]
     /// fn dispatch() {}
     /// dispatch();
-    /// let attached = probe_runtime::attach_spec("**::dispatch, **::dispach=count")?;
+    /// let attached = probe_runtime::spec::attach_spec("**::dispatch, **::dispach=count")?;
     /// assert!(attached[0].notes()[0].contains("**::dispach"));
     /// attached[0].notes().iter().for_each(|note| eprintln!("{note}"));
     /// # Ok::<(), probe_runtime::Error>(())

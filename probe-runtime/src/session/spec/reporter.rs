@@ -12,15 +12,14 @@ use crate::report::metrics::Metrics;
 use crate::report::{ReportSource, notes};
 use probe_lang::{ParseError, Setting};
 
-/// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) makes it
-/// available beside those of this crate.
+/// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::spec::register)
+/// makes it available beside those of this crate.
 ///
 /// ```
 /// use std::sync::Mutex;
 ///
-/// use probe_runtime::{
-///     Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting, attach_spec, probe, register,
-/// };
+/// use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting, attach_spec, register};
+/// use probe_runtime::{Attachment, Consumer, Event, probe};
 ///
 /// /// Keeps the first hits: `PROBES='db::**=first(limit=10)'`.
 /// struct First {
@@ -164,7 +163,7 @@ pub trait Reporter: Consumer + Sized {
 /// A report in one [`Format`]. A `String` converts into a report from which nothing is missing.
 ///
 /// ```
-/// use probe_runtime::Rendered;
+/// use probe_runtime::spec::Rendered;
 /// let mut rendered = Rendered::from("hits\n7\n".to_owned());
 /// rendered.missing.push("2 calls were not measured".to_owned());
 /// ```

@@ -117,9 +117,10 @@ type Next = OnceLock<Box<Registered>>;
 
 static REGISTERED: Next = Next::new();
 
-/// Makes a consumer available to [`Spec`](crate::Spec), [`attach_spec`](crate::attach_spec) and
-/// `PROBES`. Call it in `main`, before [`init_from_env`](crate::init_from_env), and before another
-/// thread may fork. Registering a consumer again changes nothing.
+/// Makes a consumer available to [`Spec`](crate::spec::Spec),
+/// [`attach_spec`](crate::spec::attach_spec) and `PROBES`. Call it in `main`, before
+/// [`init_from_env`](crate::init_from_env), and before another thread may fork. Registering a
+/// consumer again changes nothing.
 ///
 /// See [`Reporter`] for an example.
 ///
@@ -129,7 +130,8 @@ static REGISTERED: Next = Next::new();
 /// small letters, digits, `-` and `_`, or formats without [`Format::Text`].
 ///
 /// ```
-/// use probe_runtime::{Count, register};
+/// use probe_runtime::Count;
+/// use probe_runtime::spec::register;
 /// // The crate's own consumers are registered already.
 /// register::<Count>()?;
 /// # Ok::<(), probe_runtime::Error>(())

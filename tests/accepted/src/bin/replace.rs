@@ -15,7 +15,8 @@
 )]
 #![forbid(unsafe_code)]
 
-use probe_runtime::{Replacement, probe};
+use probe_runtime::control::Replacement;
+use probe_runtime::probe;
 
 /// A module whose names are the macro's.
 pub mod shadowed {

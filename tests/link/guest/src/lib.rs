@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
+use probe_runtime::patch::TextPolicy;
 use probe_runtime::patch::call::CallOptions;
-use probe_runtime::{Attachment, Count, TextPolicy, probe, select};
+use probe_runtime::{Attachment, Count, probe, select};
 
 static ATTACHED: Mutex<Option<Attachment<Count>>> = Mutex::new(None);
 

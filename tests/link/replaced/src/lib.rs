@@ -2,7 +2,8 @@
 
 use std::sync::Mutex;
 
-use probe_runtime::{Replacement, probe};
+use probe_runtime::control::Replacement;
+use probe_runtime::probe;
 
 static REPLACEMENT: Mutex<Option<Replacement>> = Mutex::new(None);
 

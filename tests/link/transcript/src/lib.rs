@@ -9,7 +9,8 @@
 //! ok                               if the rest, which is asserted here, was right
 //! ```
 
-use probe_runtime::{Attachment, Count, Error, ProbeState, probes, select};
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Count, Error, probes, select};
 
 /// Lists, attaches, counts one run of `work`, pauses, resumes, detaches.
 pub fn run(work: fn()) {
@@ -49,7 +50,7 @@ pub fn list() {
     for probe in probes() {
         println!("probe {} {} {}", probe.path(), probe.kind().name(), probe.sites());
     }
-    assert_eq!(probe_runtime::unreadable_records(), 0);
+    assert_eq!(probe_runtime::losses::unreadable_records(), 0);
 }
 
 /// The `hits` lines.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use probe_runtime::{Count, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::{Count, select};
 
 unsafe extern "C" {
     fn gcc_entries(value: i32) -> i32;

@@ -10,9 +10,10 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::{
-    Attachment, Count, FieldInfo, ProbeInfo, ProbeState, init_from_env, probe, probes, select, unreadable_records,
-};
+use probe_runtime::field::FieldInfo;
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Count, ProbeInfo, init_from_env, probe, probes, select};
 
 /// Hits of one call: `middle::total` 1, `Reader::next` 3, `Reader::split` 2, `leaf::sum` 2,
 /// `leaf::decode` 4 (2 of them by `middle`), `decode::frame` 3, `decode::short` 1, `leaf::fetch` 1,

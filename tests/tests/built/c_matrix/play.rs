@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::env;
 
 use probe_build::Sites;
-use probe_runtime::{Attachment, Count, Counts, Kind, lost_hits, probes, select, unreadable_records};
+use probe_runtime::count::Counts;
+use probe_runtime::losses::{lost_hits, unreadable_records};
+use probe_runtime::{Attachment, Count, Kind, probes, select};
 use probe_tests::c::{Compiler, Counter, Function, Language, Object, Tally, hits_by_function};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;

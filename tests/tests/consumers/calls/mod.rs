@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use probe_runtime::calls::{CallEnd, Calls, LazyCalls, Meter, Unpaired};
-use probe_runtime::{Attachment, Consumer, Error, Event, Kind, Local, ProbeSet, probe, select};
+use probe_runtime::consumer::Local;
+use probe_runtime::{Attachment, Consumer, Error, Event, Kind, ProbeSet, probe, select};
 #[cfg(unix)]
 use probe_tests::scenario::in_a_child;
 // Tests that call the same functions, or switch their sites, take turns.

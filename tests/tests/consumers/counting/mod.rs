@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use probe_runtime::{Consumer, Count, DeliveryMode, Event, Visibility, point, select};
+use probe_runtime::consumer::DeliveryMode;
+use probe_runtime::patch::Visibility;
+use probe_runtime::{Consumer, Count, Event, point, select};
 
 #[inline(never)]
 fn crowded(x: u64) -> u64 {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{
-    Attachment, Consumer, Count, DeliveryMode, Event, Hold, ProbeId, Switch, TextPolicy, Visibility, point,
-    select,
-};
+use probe_runtime::consumer::DeliveryMode;
+use probe_runtime::control::{Hold, Switch};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::registry::ProbeId;
+use probe_runtime::{Attachment, Consumer, Count, Event, point, select};
 use probe_tests::random::Random;
 
 #[inline(never)]

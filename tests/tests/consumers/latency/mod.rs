@@ -6,7 +6,8 @@ mod readings;
 use std::time::Duration;
 use std::{process, thread};
 
-use probe_runtime::{CallTree, Clock, Latency, probe, select};
+use probe_runtime::consumer::Clock;
+use probe_runtime::{CallTree, Latency, probe, select};
 use probe_tests::scenario::{self, in_a_child};
 
 /// Spins for at least `ticks`; returns the elapsed ticks.
@@ -179,7 +180,7 @@ mod tree {
 }
 
 /// Returns the nodes' indented names and calls.
-fn shape(tree: &probe_runtime::Tree) -> Vec<(String, u64)> {
+fn shape(tree: &probe_runtime::call_tree::Tree) -> Vec<(String, u64)> {
     let mut shape: Vec<_> = Vec::new();
     let mut open: Vec<String> = Vec::new();
     for node in tree {
@@ -224,7 +225,7 @@ fn the_tree_is_who_called_whom() {
     assert_eq!((folded[0].recursive_calls(), folded[0].recursion_depth()), (1, 1));
     assert!(folded.iter().skip(1).all(|node| node.recursive_calls() == 0));
     assert!(folded.to_string().contains("run (recursive: 1 call, 1 deep)"), "{folded}");
-    let own: u64 = folded.iter().map(probe_runtime::TreeNode::own).sum();
+    let own: u64 = folded.iter().map(probe_runtime::call_tree::TreeNode::own).sum();
     assert!(own.abs_diff(folded.total()) <= folded.len() as u64);
     let cut = cut.tree();
     assert_eq!(
@@ -234,7 +235,7 @@ fn the_tree_is_who_called_whom() {
     // The time of a node includes its callees', up to rounding by one tick.
     let leaves = merged.iter().filter(|node| node.name().ends_with("leaf"));
     assert!(leaves.clone().all(|leaf| leaf.own() == leaf.total()));
-    let own: u64 = merged.iter().map(probe_runtime::TreeNode::own).sum();
+    let own: u64 = merged.iter().map(probe_runtime::call_tree::TreeNode::own).sum();
     assert!(own.abs_diff(merged.total()) <= merged.len() as u64);
     assert_eq!(merged.lost(), 0);
 
@@ -251,7 +252,10 @@ fn the_tree_is_who_called_whom() {
     let leaves = |of: &str| {
         let from = threads.iter().position(|node| node.name().starts_with(of)).unwrap();
         let below = threads.as_slice()[from + 1..].iter().take_while(|node| node.depth() > 0);
-        below.filter(|node| node.name().ends_with("leaf")).map(probe_runtime::TreeNode::calls).sum::<u64>()
+        below
+            .filter(|node| node.name().ends_with("leaf"))
+            .map(probe_runtime::call_tree::TreeNode::calls)
+            .sum::<u64>()
     };
     assert_eq!((leaves("one"), leaves("two")), (8, 20));
 }

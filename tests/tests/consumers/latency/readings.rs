@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use probe_runtime::{Clock, FunctionLatency, Latencies, Latency, probe, select};
+use probe_runtime::consumer::Clock;
+use probe_runtime::latency::{FunctionLatency, Latencies};
+use probe_runtime::{Latency, probe, select};
 use probe_tests::scenario::in_a_child;
 
 use crate::latency::spin;
@@ -144,7 +146,7 @@ fn buckets_are_in_json_where_they_are_asked_for() {
     fn bucketed() {}
     bucketed();
     let asked = "**::bucketed=latency(buckets), **::bucketed=latency";
-    let attached = probe_runtime::attach_spec(asked).unwrap();
+    let attached = probe_runtime::spec::attach_spec(asked).unwrap();
     (0..100).for_each(|_| bucketed());
     let rows = [0, 1].map(|at| {
         let json: serde_json::Value = serde_json::from_str(&attached[at].to_json()).unwrap();
@@ -155,6 +157,6 @@ fn buckets_are_in_json_where_they_are_asked_for() {
     assert_eq!((of("calls").iter().sum::<u64>(), &rows[0]["calls"]), (100, &100.into()));
     assert!(of("bucket").is_sorted() && of("time_ns").is_sorted(), "{buckets:?}");
     assert!(rows[1].get("buckets").is_none());
-    let error = probe_runtime::attach_spec("**::bucketed=latency(buckets=1)").unwrap_err().to_string();
+    let error = probe_runtime::spec::attach_spec("**::bucketed=latency(buckets=1)").unwrap_err().to_string();
     assert!(error.contains("`buckets` has no value; write `latency(buckets)`"), "{error}");
 }

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use probe_runtime::{Budget, Profile, Profiler, probe};
+use probe_runtime::profile::{Budget, Profile};
+use probe_runtime::{Profiler, probe};
 
 use super::{ALONE, profiled};
 

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::{Budget, Estimated, Profiler, probe};
+use probe_runtime::profile::{Budget, Estimated};
+use probe_runtime::{Profiler, probe};
 
 use super::{ALONE, LATER, NOW, around, cold, exactly, hot, now, pass, profiled};
 

@@ -15,7 +15,9 @@ mod tally;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, Error, ProbeSet, Profiler, TextPolicy, probe, select, select_persistent};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::profile::Budget;
+use probe_runtime::{Error, ProbeSet, Profiler, probe, select, select_persistent};
 use probe_tests::{scenario, whole};
 use tally::Tally;
 

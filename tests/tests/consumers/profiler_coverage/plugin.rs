@@ -4,7 +4,9 @@ use std::env;
 use std::ffi::c_void;
 use std::path::PathBuf;
 
-use probe_runtime::{Budget, Estimated, Profiler, discover_probes};
+use probe_runtime::Profiler;
+use probe_runtime::profile::{Budget, Estimated};
+use probe_runtime::registry::discover_probes;
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::Library;
 

@@ -1,6 +1,6 @@
 //! How often a function's intervals have contained the truth.
 
-use probe_runtime::{Estimated, FunctionProfile};
+use probe_runtime::profile::{Estimated, FunctionProfile};
 
 /// The results of a function's rows.
 #[derive(Clone, Copy, Default, Debug)]

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use probe_runtime::{init_from_env, register};
+use probe_runtime::init_from_env;
+use probe_runtime::spec::register;
 use probe_tests::joined::Joined;
 use probe_tests::library::Library;
 

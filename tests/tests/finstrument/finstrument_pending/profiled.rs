@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, FunctionProfile, Kind, ProbeInfo, Profiler, select_persistent};
+use probe_runtime::profile::{Budget, FunctionProfile};
+use probe_runtime::{Kind, ProbeInfo, Profiler, select_persistent};
 use probe_tests::instrumented::load;
 
 use super::look;

@@ -1,6 +1,7 @@
 //! Counting in a process that can't make memory executable.
 
-use probe_runtime::{Count, TextPolicy, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, select};
 use probe_tests::sandbox::{ALL, argument, deny};
 
 use super::seen::{Held, active_sites, held, mapping};

@@ -15,7 +15,8 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use probe_runtime::{Consumer, DeliveryMode, Event, probe};
+use probe_runtime::consumer::DeliveryMode;
+use probe_runtime::{Consumer, Event, probe};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::scenario;
 

@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, TextPolicy, Visibility, select};
+use probe_runtime::patch::{TextPolicy, Visibility};
+use probe_runtime::{Count, select};
 use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::fs;
 
-use probe_runtime::{Count, TextPolicy, point, probes, select};
+use probe_runtime::patch::TextPolicy;
+use probe_runtime::{Count, point, probes, select};
 use probe_tests::text::{Text, write_byte};
 
 use super::{Told, hot, with_field};

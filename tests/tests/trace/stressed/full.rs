@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-use probe_runtime::{Trace, TraceTotals, select};
+use probe_runtime::trace::TraceTotals;
+use probe_runtime::{Trace, select};
 use probe_tests::folder::Folder;
 use probe_tests::scenario::{self, in_a_child};
 use probe_trace::Trace as Read;

@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::Path;
 
-use probe_runtime::{Attachment, Trace, TraceTotals, probe, select};
+use probe_runtime::trace::TraceTotals;
+use probe_runtime::{Attachment, Trace, probe, select};
 use probe_trace::{FieldValue, Item, Kind, ThreadId, Trace as Read};
 
 /// Plays a part in a child.

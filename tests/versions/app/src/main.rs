@@ -3,7 +3,9 @@
 
 use std::hint::black_box;
 
-use probe_runtime::{Attachment, Count, ProbeState, probe, probes, select, unreadable_records};
+use probe_runtime::losses::unreadable_records;
+use probe_runtime::registry::ProbeState;
+use probe_runtime::{Attachment, Count, probe, probes, select};
 
 /// Hits of one call: `double` 2, `old::keep` 1, `triple` 3, `new::keep` 2, `app::work` 1, and as
 /// many points as calls.
