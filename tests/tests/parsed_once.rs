@@ -69,6 +69,10 @@ fn scenario() {
             let _probes = init_from_env().unwrap();
             assert_eq!(counts(), [1; 3]);
         }
+        "a list" => {
+            let _probes = init_from_env().unwrap();
+            assert_eq!(counts(), [1, 0, 0]);
+        }
         _ => {
             let socket = agent::start().unwrap();
             let attached = Client::connect_to(&socket).unwrap().attach(&Attach::new(TEXT)).unwrap();
@@ -81,8 +85,12 @@ fn scenario() {
 fn a_text_is_parsed_once_by_every_way_in() {
     let folder = Folder::new("parsed-once");
     fs::set_permissions(&*folder, Permissions::from_mode(0o700)).unwrap();
-    for way in ["a spec", "the environment", "the agent"] {
-        let probes = if way == "the environment" { TEXT } else { "" };
+    for way in ["a spec", "the environment", "a list", "the agent"] {
+        let probes = match way {
+            "the environment" => TEXT,
+            "a list" => "**::parsed_once::called=list",
+            _ => "",
+        };
         let variables = [("PROBES", OsStr::new(probes)), ("XDG_RUNTIME_DIR", folder.as_os_str())];
         let output = scenario::play(way, &variables);
         assert!(output.status.success(), "{way}: {output:?}");

@@ -69,10 +69,7 @@ pub(crate) use lazy_discovery::PeriodicDiscovery;
 #[cfg(probe_discovers)]
 pub(crate) use lazy_discovery::{discovered_calls, probe_of};
 pub(crate) use lock::ForkSafe;
-#[cfg(feature = "trace")]
-pub(crate) use select::select_parsed;
-pub(crate) use select::select_persistent_parsed;
-pub(crate) use select::{DISCOVERY_INTERVAL, probe_count};
+pub(crate) use select::{DISCOVERY_INTERVAL, probe_count, select_parsed, select_persistent_parsed};
 #[cfg(probe_agent)]
 pub(crate) use select::{attachment_count, infos_with_objects};
 #[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]

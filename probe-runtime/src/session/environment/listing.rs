@@ -1,13 +1,14 @@
 //! `PROBES=list`: the probes of the program, as a table, JSON or CSV. Pure.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::report::head_of_list;
 use crate::session::spec::Format;
-use probe_lang::ParseError;
 use probe_lang::selector::{SpecTerm, TextWords, split_at_equals};
 use probe_lang::spec::parse_selector;
+use probe_lang::{ParseError, Selector};
 use probe_report::{Cell, Csv, Row, Table, array, count, was};
 
 /// Stands alone or in place of a consumer.
@@ -15,14 +16,14 @@ pub(super) const NAME: &str = "list";
 
 pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ProbeListing<'a> {
+#[derive(Debug)]
+pub(super) enum ProbeListing {
     All,
-    Selected(&'a str),
+    Selected(Arc<Selector>),
 }
 
 /// Returns the probes to list; `None` if the text does not ask for a list.
-pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> {
+pub(super) fn asked(text: &str) -> Result<Option<ProbeListing>, ParseError> {
     let Some(before) = text.trim_end().strip_suffix(NAME) else { return Ok(None) };
     if before.trim().is_empty() {
         return Ok(Some(ProbeListing::All));
@@ -37,8 +38,8 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
         }
         at = end + 1;
     }
-    parse_selector(text, 0..text.len())?;
-    Ok(Some(ProbeListing::Selected(text.trim())))
+    let selector = parse_selector(text, 0..text.len())?;
+    Ok(Some(ProbeListing::Selected(Arc::new(selector))))
 }
 
 /// Lists the probes by path, kind and line, and the functions that blocks left out.
@@ -119,15 +120,19 @@ mod tests {
     #[test]
     fn texts_that_ask_for_a_list() {
         for (text, expected) in [
-            ("list", Some(ProbeListing::All)),
-            (" list ", Some(ProbeListing::All)),
-            ("net::**=list", Some(ProbeListing::Selected("net::**"))),
-            (" a kind=entry, !b = list", Some(ProbeListing::Selected("a kind=entry, !b"))),
-            ("geo::operator==list", Some(ProbeListing::Selected("geo::operator="))),
+            ("list", Some(None)),
+            (" list ", Some(None)),
+            ("net::**=list", Some(Some("net::**"))),
+            (" a kind=entry, !b = list", Some(Some("a kind=entry, !b"))),
+            ("geo::operator==list", Some(Some("geo::operator="))),
             ("**=count", None),
             ("a::list", None),
         ] {
-            assert_eq!(asked(text), Ok(expected), "{text}");
+            let listed = asked(text).unwrap().map(|listed| match listed {
+                ProbeListing::All => None,
+                ProbeListing::Selected(selector) => Some(selector.text().to_owned()),
+            });
+            assert_eq!(listed, expected.map(|it| it.map(str::to_owned)), "{text}");
         }
         for (text, at, problem) in [
             ("**=count, a=list", 2, "`list` stands alone"),

@@ -31,7 +31,7 @@ use rendering::{AttachedConsumer, Columns, Output};
 use watch::Watching;
 use when::When;
 
-use crate::engine::control::{probes, select};
+use crate::engine::control::{probes, select_parsed};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
@@ -356,10 +356,10 @@ fn when() -> Result<When, Error> {
 }
 
 /// Lists the probes of a selector, or all probes, at the destination of reports.
-fn list(listed: ProbeListing<'_>, run: &ProgramRun, destination: &Destination) {
+fn list(listed: ProbeListing, run: &ProgramRun, destination: &Destination) {
     let probes = match listed {
         ProbeListing::All => probes(),
-        ProbeListing::Selected(selector) => match select(selector) {
+        ProbeListing::Selected(selector) => match select_parsed(&selector) {
             Ok(set) => set.probes(),
             Err(error) => return print_line(&format!("{VARIABLE}: {error}")),
         },
