@@ -7,6 +7,7 @@ use std::fmt::Write;
 pub struct JsonObject(String);
 
 impl JsonObject {
+    #[expect(clippy::new_without_default, reason = "an object without members says nothing")]
     pub fn new() -> Self {
         // A row fits: it is not moved as it grows.
         let mut text = String::with_capacity(512);
@@ -14,12 +15,14 @@ impl JsonObject {
         Self(text)
     }
 
+    #[must_use]
     pub fn text(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         push_text(&mut self.0, value);
         self
     }
 
+    #[must_use]
     pub fn number(mut self, name: &str, value: u64) -> Self {
         self.name(name);
         // Writing to a `String` can't fail.
@@ -27,6 +30,7 @@ impl JsonObject {
         self
     }
 
+    #[must_use]
     pub fn flag(mut self, name: &str, value: bool) -> Self {
         self.name(name);
         self.0.push_str(if value { "true" } else { "false" });
@@ -34,6 +38,7 @@ impl JsonObject {
     }
 
     /// Adds a member whose value is JSON already.
+    #[must_use]
     pub fn json(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         self.0.push_str(value);

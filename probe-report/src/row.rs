@@ -37,6 +37,7 @@ impl<'a> Row<'a> {
         Self::default()
     }
 
+    #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'a, str>>, cell: impl Into<Cell<'a>>) -> Self {
         self.push(name.into(), cell.into());
         self

@@ -69,7 +69,7 @@ pub struct TableCell<'a> {
     pub value: Shown<'a>,
 }
 
-impl<'a> TableCell<'a> {
+impl TableCell<'_> {
     /// The value is a bound of the true one.
     pub fn bounded(bound: Bound, value: impl Into<Self>) -> Self {
         Self { bound, ..value.into() }

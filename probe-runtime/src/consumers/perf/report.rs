@@ -299,7 +299,7 @@ impl ReportSource for EventCounts {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = if self.is_given { Vec::new() } else { self.method() };
-        notes.extend(by_reason(&self.missing).into_iter().map(|missing| format!("not counted: {missing}")));
+        notes.extend(by_reason(&self.missing).map(|missing| format!("not counted: {missing}")));
         if self.threads.refused != 0 {
             let threads = was(self.threads.refused, "thread");
             notes.push(format!("{threads} without events: {}", reason(self.threads.error)));
