@@ -2,6 +2,8 @@
 //!
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
 //! `probe_agent` says whether the feature `agent` has a system that it works on, and probes.
+//! `probe_whole` says whether all consumers are in this build, so that something calls each
+//! function of the engine.
 //! `probe_narrow` says whether the crate's own code changes no vector register beyond the lower
 //! parts of `xmm0` to `xmm15` and calls no function that would: it is optimised, for a processor
 //! without AVX, and nobody instruments it.
@@ -20,6 +22,8 @@ fn main() {
     let has_sockets = variable("TARGET_OS") == "linux" && !is_set("MIRI");
     emit("probe_agent", has_feature("AGENT") && has_sockets && backend != "off");
     emit("probe_narrow", is_narrow());
+    let consumers = ["LATENCY", "PROFILER", "CALL_TREE", "PERF", "TRACE", "TRACING", "AGENT", "FINSTRUMENT"];
+    emit("probe_whole", backend == "patched" && consumers.into_iter().all(has_feature));
 }
 
 fn emit(name: &str, is_set: bool) {

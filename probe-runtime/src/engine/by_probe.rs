@@ -13,14 +13,12 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
-use std::ptr;
-use std::slice;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, ptr, slice};
 
 use crate::engine::control::{ProbeSet, probe_count};
 use crate::engine::registry::ProbeId;

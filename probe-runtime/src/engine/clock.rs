@@ -20,10 +20,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "profiler")]
-use super::entry::cpu::await_time_stamp;
-use super::entry::cpu::has_steady_time_stamp;
 pub(crate) use super::entry::cpu::time_stamp as counter;
+use super::entry::cpu::{await_time_stamp, has_steady_time_stamp};
 
 /// Reads time in ticks, as cheaply as the machine can. Copies are the same clock.
 ///
@@ -53,7 +51,6 @@ static FIRST: OnceLock<ClockReading> = OnceLock::new();
 /// The minimum distance of two moments that give the rate to a few millionths.
 const EXACT_RATE_AFTER: Duration = Duration::from_millis(20);
 /// The minimum distance of two moments that give the rate to a thousandth.
-#[cfg(feature = "profiler")]
 const ROUGH_RATE_AFTER: Duration = Duration::from_micros(100);
 
 impl Default for Clock {
@@ -82,7 +79,6 @@ impl Clock {
     }
 
     /// Returns the time in ticks, read before later instructions begin.
-    #[cfg(feature = "profiler")]
     #[inline(always)]
     pub(crate) fn now_in_order(self) -> u64 {
         let now = self.now();
@@ -105,7 +101,6 @@ impl Clock {
     /// Returns the length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was
     /// first used over a second ago, the length is measured anew: the machine may have slept since,
     /// which not all clocks count.
-    #[cfg(feature = "profiler")]
     pub(crate) fn rough_scale(self) -> Scale {
         let first = *FIRST.get_or_init(ClockReading::now);
         let is_recent = first.time.elapsed() < Duration::from_secs(1);
@@ -150,7 +145,6 @@ fn system() -> u64 {
 }
 
 /// Reads the processor's counter before later instructions begin.
-#[cfg(feature = "profiler")]
 #[inline(always)]
 pub(crate) fn counter_in_order() -> u64 {
     let now = counter();

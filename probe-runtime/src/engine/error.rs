@@ -1,9 +1,7 @@
 //! The crate's error type.
 
-use std::error;
-use std::fmt;
-use std::io;
 use std::ops::Range;
+use std::{error, fmt, io};
 
 use crate::engine::sites::{ALIAS_WORKS, Report, TextPolicy};
 use probe_lang::SelectorError;

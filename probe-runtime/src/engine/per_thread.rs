@@ -13,15 +13,13 @@
 // `drop`, which no borrow outlives.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{align_of, needs_drop, size_of};
-use std::ptr;
-use std::slice;
 use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicU8, AtomicU16, AtomicU32,
     AtomicU64, AtomicUsize, Ordering,
 };
+use std::{fmt, ptr, slice};
 
 use crate::engine::control::SlotWords;
 use crate::engine::dispatch::{CounterAt, Event, ThreadSlot, slots};
@@ -191,7 +189,6 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     /// # Safety
     /// The memory is zeroed at first, and as large as [`ThreadMemory`] says for heads and parts of
     /// these types.
-    #[cfg(feature = "trace")]
     pub(crate) unsafe fn in_memory(parts: usize, memory: ThreadMemory) -> Result<Self, Error> {
         let mut placed = Self::new(parts)?;
         placed.parts_at = memory.parts - memory.heads - HEAD_AT;
@@ -200,7 +197,6 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     /// Returns the number of the thread's memory in its place.
-    #[cfg(feature = "trace")]
     pub(crate) fn number(&self, local: &Local<'_, H, P>) -> Option<usize> {
         let memory = self.preallocated.as_ref()?;
         Some((ptr::from_ref(local.head).addr() - memory.heads) / memory.stride)
@@ -224,7 +220,6 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     /// Returns whether memory could not be mapped for the thread, which will get none.
-    #[cfg(feature = "trace")]
     pub(crate) fn is_refused(&self, event: &Event<'_>) -> bool {
         event.slot().word(self.memory()).load(Ordering::Relaxed) == REFUSED
     }
@@ -395,7 +390,6 @@ pub(crate) struct ThreadMemory {
     /// Address of the page in which the first head lies.
     pub(crate) heads: usize,
     /// Address of the first thread's parts, behind the heads.
-    #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "only traces have one"))]
     pub(crate) parts: usize,
     /// Bytes from one head to the next, and from the parts of one thread to those of the next.
     pub(crate) stride: usize,

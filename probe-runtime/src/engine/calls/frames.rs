@@ -26,7 +26,6 @@ pub(super) const DEPTH: usize = 8192;
 const UNWATCHED: u64 = u64::MAX;
 
 /// A call that is not asked about: pairing passes it by.
-#[cfg(any(feature = "profiler", feature = "tracing"))]
 pub(crate) const PASSED_BY: Place = Place { function: u32::MAX, kind: CallKind::Hooked, stack_pointer: 0 };
 
 /// A call that began.

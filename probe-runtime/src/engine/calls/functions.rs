@@ -170,7 +170,6 @@ pub(crate) struct SelectedFunctions {
 
 impl SelectedFunctions {
     /// Returns a function that no consumer sees, with the probes 0 and 1 as its entry and exit.
-    #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
         let actions = [CallEffect::Begin, CallEffect::End].map(|effect| HitAction { function: 0, effect });
@@ -226,7 +225,6 @@ impl SelectedFunctions {
 
 /// Returns the numbers of functions, each once and in their order, without those of probes that are
 /// of no call.
-#[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) fn in_order(actions: impl Iterator<Item = (u32, CallEffect)>) -> Vec<usize> {
     let of_call = actions.filter(|(_, effect)| *effect != CallEffect::Nothing);
     let mut functions: Vec<_> = of_call.map(|(function, _)| function as usize).collect();
@@ -324,7 +322,6 @@ impl PackedAction {
 
     /// Returns whether it is one of these.
     #[inline(always)]
-    #[cfg(feature = "profiler")]
     pub(crate) fn is_among(self, effects: &[CallEffect]) -> bool {
         let set = effects.iter().fold(0_u32, |set, effect| set | 1 << *effect as u32);
         set >> (self.0 & ((1 << BITS) - 1)) & 1 != 0
@@ -350,7 +347,6 @@ impl AttachedFunctions {
     }
 
     /// Creates those of a single function, with the probes 0 and 1 as its entry and exit.
-    #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
         Self::of(SelectedFunctions::rehearsed(), 0, 2)
     }
@@ -377,7 +373,6 @@ impl AttachedFunctions {
     }
 
     /// Returns the numbers of the functions that have any of these probes, in their order.
-    #[cfg(any(feature = "latency", feature = "profiler"))]
     pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
         let actions = probes.iter().map(|probe| self.action(*probe));
         in_order(actions.map(|action| (action.function(), action.effect())))

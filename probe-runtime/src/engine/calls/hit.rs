@@ -12,9 +12,7 @@ use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread};
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
 use crate::engine::period::{Period, Since};
-#[cfg(feature = "latency")]
 use crate::engine::registry::ProbeId;
 use probe_core::pairing::{CallKind, Place};
 
@@ -86,7 +84,6 @@ use probe_core::pairing::{CallKind, Place};
 pub struct Calls<const N: usize, M: Meter<N>> {
     known: AttachedFunctions,
     memory: CallMemory<N, M>,
-    #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
 }
 
@@ -100,12 +97,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let known = AttachedFunctions::new(probes);
         let memory = PerThread::new(known.room())?;
-        Ok(Self {
-            known,
-            memory,
-            #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
-            since: Since::now(),
-        })
+        Ok(Self { known, memory, since: Since::now() })
     }
 
     /// Adds the functions of probes that join a persistent attachment. Call this in
@@ -118,7 +110,6 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     /// Returns the period from its creation until now.
-    #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     pub(crate) fn period(&self) -> Period {
         self.since.period()
     }
@@ -130,7 +121,6 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     /// Returns the numbers of the functions that have any of these probes, in their order.
-    #[cfg(feature = "latency")]
     pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
         self.known.functions_with(probes)
     }
@@ -210,7 +200,6 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
     /// Does the same if that is the beginning or the end of a call on a path without surprises;
     /// else it changes nothing and returns `false`. The meter must read its numbers inline.
-    #[cfg(any(feature = "latency", feature = "call-tree"))]
     #[inline(always)]
     pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
         let action = self.known.action(event.probe());
@@ -505,7 +494,6 @@ impl<const N: usize, M: Meter<N>> LazyCalls<N, M> {
     }
 
     /// Passes a hit to [`Calls::hit_quickly`].
-    #[cfg(any(feature = "latency", feature = "call-tree"))]
     #[inline(always)]
     pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
         self.0.get().is_some_and(|calls| calls.hit_quickly(event, meter))

@@ -235,7 +235,6 @@ impl Unpaired {
     }
 
     /// Returns the hits after an earlier reading. `pending` stays as it is now.
-    #[cfg(feature = "latency")]
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             without_entry: self.without_entry.saturating_sub(earlier.without_entry),

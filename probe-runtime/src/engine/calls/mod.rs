@@ -45,15 +45,9 @@ mod meter;
 mod thread;
 
 pub use frames::add_single_writer;
-#[cfg(feature = "profiler")]
-pub(crate) use frames::{BASE, key, place_of, surely_fits};
-#[cfg(any(feature = "profiler", feature = "tracing"))]
-pub(crate) use frames::{PASSED_BY, goes_on_after};
-#[cfg(feature = "profiler")]
-pub(crate) use functions::{AttachedFunctions, PackedAction};
-pub(crate) use functions::{CallEffect, HitAction, SelectedFunctions};
+pub(crate) use frames::{BASE, PASSED_BY, goes_on_after, key, place_of, surely_fits};
+pub(crate) use functions::{AttachedFunctions, CallEffect, HitAction, PackedAction, SelectedFunctions};
 pub use functions::{Function, LeftOut};
-#[cfg(any(feature = "profiler", feature = "tracing"))]
 pub(crate) use hit::place;
 pub use hit::{Calls, LazyCalls};
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

@@ -441,14 +441,12 @@ impl Untyped {
     }
 
     /// Makes the sites active again.
-    #[cfg(probe_agent)]
     pub(crate) fn resume(&self) -> Report {
         self.set_paused(false)
     }
 
     /// Pauses for good, and waits until no thread is in the consumer, whatever the visibility. Hits
     /// under way pass it by.
-    #[cfg(feature = "trace")]
     pub(crate) fn end_hits(&self) {
         self.subscription.close();
         // Sites that are refused stay as they are, and their hits pass the consumer by.
@@ -487,7 +485,6 @@ impl Untyped {
 
     /// Begins a new [generation](crate::Event::generation), so that no hit from now on is paired
     /// with one before.
-    #[cfg(feature = "trace")]
     pub(crate) fn begin_generation(&self) {
         let _locked = lock();
         self.subscription.begin_generation();
@@ -534,7 +531,6 @@ impl Untyped {
     }
 
     /// Returns the number of its probes.
-    #[cfg(probe_agent)]
     pub(crate) fn probe_count(&self) -> usize {
         lock().attachments.ids(self.number).len()
     }

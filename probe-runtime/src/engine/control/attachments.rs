@@ -31,7 +31,6 @@ use probe_core::abi::{Convention, Definition};
 static ANY_ATTACHED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether anything is attached.
-#[cfg(probe_discovers)]
 pub(crate) fn is_any_attached() -> bool {
     ANY_ATTACHED.load(Ordering::SeqCst)
 }

@@ -31,7 +31,6 @@ pub(crate) fn init() {
 }
 
 /// Returns whether this is initialised, without waiting.
-#[cfg(probe_discovers)]
 pub(crate) fn is_initialized() -> bool {
     READY.is_ready()
 }

@@ -254,7 +254,6 @@ pub(super) enum JoinRule {
     /// Probes that a selector names, and the terms that have named any.
     Named(Arc<Selector>, NamedTerms),
     /// Probes that a provider finds.
-    #[cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
     Discovered,
 }
 

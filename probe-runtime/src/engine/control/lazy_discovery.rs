@@ -12,18 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::join::JoinRule;
-use super::lock::Control;
-#[cfg(probe_discovers)]
-use super::lock::operate;
+use super::lock::{Control, operate};
 use super::reclaim::Reclaimable;
 use super::sites::Switching;
 use crate::engine::dispatch::{Epoch, Event, Subscription};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::registry::ProbeId;
-#[cfg(probe_discovers)]
-use crate::engine::registry::ProbeInfo;
 use crate::engine::registry::provider::{self, CallSite};
+use crate::engine::registry::{ProbeId, ProbeInfo};
 use crate::engine::sites::Report;
 
 /// The counters of first hits, and the functions that have some.
@@ -160,13 +156,12 @@ impl Control {
 }
 
 /// Returns the probe of a call site, as it is now.
-#[cfg(probe_discovers)]
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
     operate(|control, loaded| control.info(call.probe()?, loaded))
 }
 
 /// Returns all discovered call sites of loaded objects, with their probes.
-#[cfg(probe_discovers)]
+#[cfg(probe_backend = "patched")]
 pub(crate) fn discovered_calls() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
     operate(|control, loaded| {
         let all = control.registry.discovered().iter();
@@ -188,7 +183,6 @@ impl PeriodicDiscovery {
     }
 
     /// Returns whether there is such a thread.
-    #[cfg(probe_discovers)]
     pub(crate) fn is_running() -> bool {
         RUNNING.load(Ordering::SeqCst) != 0
     }

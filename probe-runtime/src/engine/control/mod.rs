@@ -34,7 +34,7 @@ mod reclaim;
 mod refresh;
 mod replacement;
 mod select;
-#[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
+#[cfg(probe_backend = "patched")]
 mod site_places;
 mod sites;
 mod switch;
@@ -59,20 +59,18 @@ pub use select::{
 pub use switch::Switch;
 
 pub(crate) use attachment::{HitFilter, Untyped};
-#[cfg(probe_discovers)]
 pub(crate) use attachments::is_any_attached;
 pub(crate) use counting::{Baseline, SlotWords};
-pub(crate) use init::init;
-#[cfg(probe_discovers)]
-pub(crate) use init::is_initialized;
-pub(crate) use lazy_discovery::PeriodicDiscovery;
-#[cfg(probe_discovers)]
-pub(crate) use lazy_discovery::{discovered_calls, probe_of};
+pub(crate) use init::{init, is_initialized};
+pub(crate) use lazy_discovery::{PeriodicDiscovery, probe_of};
 pub(crate) use lock::ForkSafe;
-pub(crate) use select::{DISCOVERY_INTERVAL, probe_count, select_parsed, select_persistent_parsed};
-#[cfg(probe_agent)]
-pub(crate) use select::{attachment_count, infos_with_objects};
-#[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
-pub(crate) use site_places::{SitePlace, code_generation};
-#[cfg(feature = "trace")]
+pub(crate) use select::{
+    DISCOVERY_INTERVAL, attachment_count, infos_with_objects, probe_count, select_parsed,
+    select_persistent_parsed,
+};
 pub(crate) use switch::SuppressedHits;
+#[cfg(probe_backend = "patched")]
+pub(crate) use {
+    lazy_discovery::discovered_calls,
+    site_places::{SitePlace, code_generation},
+};

@@ -47,7 +47,6 @@ pub(crate) fn probe_count() -> usize {
 
 /// Returns these probes, without unloaded ones, each with the file of its object: empty for the
 /// executable.
-#[cfg(probe_agent)]
 pub(crate) fn infos_with_objects(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
     operate(|control, loaded| {
         let object = |info: &ProbeInfo| control.registry.object_of(info.id()).to_owned();
@@ -57,7 +56,6 @@ pub(crate) fn infos_with_objects(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
 }
 
 /// Returns the number of attachments.
-#[cfg(probe_agent)]
 pub(crate) fn attachment_count() -> usize {
     operate(|control, _| control.attachments.records.iter().flatten().count())
 }
@@ -193,7 +191,6 @@ impl ProbeSet {
     }
 
     /// Lets forked children leave attachments to the set behind: their sites are latent there.
-    #[cfg(probe_agent)]
     pub(crate) fn of_parent(mut self) -> Self {
         self.policy.stays_in_parent = true;
         self
@@ -318,7 +315,6 @@ impl ProbeSet {
     }
 
     /// Returns an empty set, which all that a provider finds joins.
-    #[cfg(probe_discovers)]
     pub(crate) fn of_discovered(room: usize) -> Self {
         Self { rule: Some(Arc::new(JoinRule::Discovered)), room, ..Self::of(Vec::new()) }
     }

@@ -5,14 +5,11 @@ use std::{fmt, ptr};
 
 use super::DeliveryMode;
 use super::attachments::AttachmentRecord;
-#[cfg(feature = "trace")]
 use super::counting::sum;
 use super::lock::{Control, ControlGuard, lock, with_objects};
 use super::reclaim::reclaim_hooks;
 use super::sites::Switching;
-#[cfg(feature = "trace")]
-use crate::engine::dispatch::CounterAt;
-use crate::engine::dispatch::Subscription;
+use crate::engine::dispatch::{CounterAt, Subscription};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::registry::{ProbeId, provider};
@@ -105,7 +102,6 @@ impl Switch {
     }
 
     /// Returns where the attachment's suppressed hits are counted; `None` if it is gone.
-    #[cfg(feature = "trace")]
     pub(crate) fn suppressed_hits(&self) -> Option<SuppressedHits> {
         let locked = lock();
         let counter = CounterAt::new(self.find(&locked)?.counters.start);
@@ -155,7 +151,6 @@ impl Switch {
     }
 
     /// Returns for each of these lists whether the attachment has all of its probes.
-    #[cfg(feature = "profiler")]
     pub(crate) fn has_all(&self, lists: &[Vec<ProbeId>]) -> Vec<bool> {
         let locked = lock();
         let has = |id: &ProbeId| locked.attachments.probes.slot(*id, self.number).is_some();
@@ -165,7 +160,6 @@ impl Switch {
 
     /// Returns for each of these probes whether its sites have their own code for hits that are
     /// only counted.
-    #[cfg(feature = "profiler")]
     pub(crate) fn counted_in_place(probes: &[ProbeId]) -> Vec<bool> {
         #[cfg(probe_backend = "patched")]
         {
@@ -183,7 +177,6 @@ impl Switch {
     }
 
     /// Returns the number of sites of each of these lists of probes.
-    #[cfg(feature = "profiler")]
     pub(crate) fn site_counts(lists: &[Vec<ProbeId>]) -> Vec<u32> {
         let locked = lock();
         let of =
@@ -304,14 +297,12 @@ impl Control {
 
 /// The count of an attachment's [suppressed](crate::Attachment::suppressed) hits, which is read
 /// without a lock and without the heap. Stays right while the consumer is dropped.
-#[cfg(feature = "trace")]
 #[derive(Clone, Debug)]
 pub(crate) struct SuppressedHits {
     counter: CounterAt,
     subscription: Weak<Subscription>,
 }
 
-#[cfg(feature = "trace")]
 impl SuppressedHits {
     pub(crate) fn now(&self) -> u64 {
         self.subscription.upgrade().map_or(0, |of| of.suppressed(|| sum(self.counter)))

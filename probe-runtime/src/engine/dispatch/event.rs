@@ -4,9 +4,8 @@
 // docs/abi.md promise, and on the values living until the call returns.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fmt;
 use std::marker::PhantomData;
-use std::slice;
+use std::{fmt, slice};
 
 use super::ThreadSlot;
 use crate::engine::entry::backend;
@@ -324,7 +323,6 @@ pub struct ProbeId(u32);
 
 impl ProbeId {
     /// The number of no probe.
-    #[cfg(probe_backend = "patched")]
     pub(crate) const UNKNOWN: Self = Self(u32::MAX);
 
     pub(crate) fn new(number: usize) -> Self {

@@ -51,7 +51,6 @@ pub(crate) fn end(outer: usize) {
 }
 
 /// While it lives, hooks and discoveries that this thread has read are not freed.
-#[cfg(probe_discovers)]
 pub(crate) struct ReadGuard {
     slot: &'static ThreadSlot,
     outer: HitMark,
@@ -59,7 +58,6 @@ pub(crate) struct ReadGuard {
     not_send: PhantomData<*mut ()>,
 }
 
-#[cfg(probe_discovers)]
 impl ReadGuard {
     /// Marks this thread's slot; returns `None`, and counts a lost hit, if there is no memory for a
     /// slot.
@@ -83,7 +81,6 @@ impl ReadGuard {
     }
 }
 
-#[cfg(probe_discovers)]
 impl Drop for ReadGuard {
     fn drop(&mut self) {
         self.slot.leave(self.outer);

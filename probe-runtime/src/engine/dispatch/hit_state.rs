@@ -46,7 +46,6 @@ impl HitMark {
     /// instructions.
     pub(crate) const NESTED: Self = Self(2);
     /// In the program's callback of discoveries.
-    #[cfg(probe_discovers)]
     pub(crate) const IN_CALLBACK: Self = Self(3);
     /// In an operation of this crate, outside of a hit.
     pub(crate) const WORKING: Self = Self(4);

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{ptr, slice};
 
-use super::ProbeId;
 use super::delivery::{Deliver, deliver_each};
 use super::thread_slot::SCRATCH;
-use super::{CounterAt, Recorder, Subscription, ThreadSlot, Wrappers};
-#[cfg(probe_discovers)]
+use super::{CounterAt, ProbeId, Recorder, Subscription, ThreadSlot, Wrappers};
 use probe_core::abi::Definition;
 
 /// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
@@ -307,13 +305,11 @@ impl Member {
 /// The hook of a probe that was just discovered: it counts for one attachment. It lies beside the
 /// definition, since the code that discovers probes may not use the heap. The control replaces it
 /// by one of its own at its next operation.
-#[cfg(probe_discovers)]
 pub(crate) struct InlineHook {
     hook: Hook,
     subscription: Arc<Subscription>,
 }
 
-#[cfg(probe_discovers)]
 impl InlineHook {
     /// Writes an inline hook to `at`, and publishes it as the definition's hook.
     ///

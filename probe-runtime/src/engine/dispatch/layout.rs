@@ -18,7 +18,6 @@ pub(crate) const QUICK: usize = offset_of!(Subscription, quick);
 /// Offset of the thread's number, in bytes from the start of a slot.
 pub(crate) const THREAD: usize = offset_of!(ThreadSlot, thread);
 /// Offsets of two counters that no report reads, for calibrations.
-#[cfg(feature = "profiler")]
 pub(crate) const SCRATCH: [usize; 2] = [super::thread_slot::SCRATCH, offset_of!(ThreadSlot, reserved)];
 
 // The numbers in the assembly. The model checker's types are larger.

@@ -95,10 +95,6 @@ pub(crate) trait QuickListener: Send + Sync + 'static {
 /// # Safety
 /// The listener must be alive while the consumer whose subscription gets this may be called. Its
 /// method must call no code of other libraries.
-#[cfg_attr(
-    not(any(feature = "latency", feature = "call-tree", feature = "profiler")),
-    expect(dead_code, reason = "no consumer has one")
-)]
 pub(crate) unsafe fn quick<Q: QuickListener>(listener: &Q) -> Quick {
     Quick { run: run::<Q> as *const (), listener: std::ptr::from_ref(listener).cast() }
 }
@@ -129,7 +125,6 @@ unsafe extern "C" fn run<Q: QuickListener>(
 }
 
 /// Offsets, in bytes, in a thread's memory: seven words that only the thread itself writes.
-#[cfg(any(probe_backend = "patched", feature = "trace"))]
 pub(crate) mod head {
     /// Number of the next word. It is moved on behind each word that was stored.
     pub(crate) const POSITION: usize = 0;
@@ -164,7 +159,6 @@ impl Recorder {
     /// that only the slot's thread writes, in that consumer. All words from the head's position to
     /// its end must be the thread's to write, at their numbers from the origin. Time stamps must be
     /// those of the processor's counter.
-    #[cfg(feature = "trace")]
     #[expect(unsafe_code, reason = "see above")]
     pub(crate) unsafe fn new(at: CounterAt) -> Self {
         Self(at)

@@ -28,7 +28,6 @@
 //! Cost: no lock, no locked instruction, no heap and no system call on a hit. A thread's first hit
 //! maps memory for its slot.
 
-#[cfg(feature = "profiler")]
 pub(crate) mod calibration;
 mod delivery;
 mod event;
@@ -51,24 +50,14 @@ mod wrapper;
 pub(crate) use delivery::dispatch;
 pub(crate) use event::FUTURE;
 pub use event::{Event, Fields, ProbeId};
-#[cfg(probe_discovers)]
-pub(crate) use guard::ReadGuard;
-pub(crate) use guard::ReentrancyGuard;
+pub(crate) use guard::{ReadGuard, ReentrancyGuard};
 pub(crate) use hit_state::HitMark;
-#[cfg(probe_discovers)]
-pub(crate) use hook::InlineHook;
-pub(crate) use hook::{Action, Hook};
-#[cfg(any(probe_backend = "patched", feature = "trace"))]
-pub(crate) use listener::head;
-pub(crate) use listener::{Listener, Quick, Recorder};
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) use listener::{QuickListener, quick};
+pub(crate) use hook::{Action, Hook, InlineHook};
+pub(crate) use listener::{Listener, Quick, QuickListener, Recorder, head, quick};
 pub(crate) use reclaimer::{Epoch, Reclaimer};
 pub(crate) use slab::{HookBuilder, HookCapacity, Published, Unpublished};
-#[cfg(probe_discovers)]
-pub(crate) use synchronize::is_outside;
 pub(crate) use synchronize::{
-    BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, synchronize,
+    BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, is_outside, synchronize,
 };
 pub use thread_slot::lost_hits;
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, current_thread, prepare, slots};

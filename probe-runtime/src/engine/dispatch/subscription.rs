@@ -122,7 +122,6 @@ impl Subscription {
     }
 
     /// Returns the number of suppressed hits. `count` reads their counter.
-    #[cfg(feature = "trace")]
     pub(crate) fn suppressed(&self, count: impl FnOnce() -> u64) -> u64 {
         let hits = count();
         // A counter that reads as set back was kept before.
@@ -212,7 +211,6 @@ impl Subscription {
 
     /// Begins a new generation without a switch, for the holder of the control lock. While a switch
     /// is transition, this does nothing: the end of that switch begins one.
-    #[cfg(feature = "trace")]
     pub(crate) fn begin_generation(&self) {
         if !self.generation().is_multiple_of(2) {
             let transition = self.begin_transition();

@@ -34,7 +34,6 @@ pub(crate) enum WaitFor {
     /// Threads in a consumer, which have the mark of its subscription.
     Consumer(HitMark),
     /// Threads in the callback of discoveries.
-    #[cfg(probe_discovers)]
     Callback,
 }
 
@@ -64,7 +63,6 @@ pub(crate) fn is_in_hit() -> bool {
 }
 
 /// Returns whether this thread is neither in a hit nor in an operation.
-#[cfg(probe_discovers)]
 pub(crate) fn is_outside() -> bool {
     ThreadSlot::known().is_none_or(|own| own.mark() == HitMark::IDLE)
 }
@@ -78,7 +76,6 @@ pub(crate) fn synchronize(_fenced: &BarrierProof, awaited: WaitFor) -> Option<Qu
     let mark = match awaited {
         WaitFor::Passing => None,
         WaitFor::Consumer(mark) => Some(mark),
-        #[cfg(probe_discovers)]
         WaitFor::Callback => Some(HitMark::IN_CALLBACK),
     };
     slots().for_each(|slot| wait_for(slot, mark));

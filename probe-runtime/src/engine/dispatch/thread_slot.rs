@@ -261,7 +261,7 @@ impl ThreadSlot {
     }
 
     /// Returns the owner's id, if the kernel can be asked for it.
-    #[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn tid(&self) -> Option<u32> {
         self.owner().tid()
     }

@@ -24,7 +24,6 @@ mod unknown {
         false
     }
 
-    #[cfg(feature = "profiler")]
     pub(crate) fn await_time_stamp() {}
 
     /// # Safety

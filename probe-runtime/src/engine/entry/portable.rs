@@ -74,7 +74,6 @@ pub(crate) fn increment(counter: &AtomicU64) {
 }
 
 /// A function that is called to measure its hits; it has definitions, but no sites.
-#[cfg(feature = "profiler")]
 pub(crate) mod calibration {
     use std::ptr;
 

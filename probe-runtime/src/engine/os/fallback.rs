@@ -276,12 +276,11 @@ pub(crate) mod signal_mask {
         }
     }
 
-    #[cfg(any(feature = "profiler", feature = "trace"))]
     pub(crate) fn minimise_timer_slack() {}
 }
 
 /// A system on which files are not mapped.
-#[cfg(all(feature = "trace", not(all(target_os = "linux", not(miri)))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) mod mapped_file {
     use std::convert::Infallible;
     use std::ffi::CStr;

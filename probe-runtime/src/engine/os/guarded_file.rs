@@ -160,7 +160,6 @@ impl GuardedFile {
     }
 }
 
-#[cfg(feature = "trace")]
 impl GuardedFile {
     /// Says where the file is, whatever working directory the program chooses later.
     pub(crate) fn with_path(mut self, path: &Path) -> Self {

@@ -19,10 +19,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::{CStr, c_void};
-use std::io;
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::{io, ptr};
 
 use probe_patch::__runtime::os::chained_handler::ChainedHandler;
 

@@ -60,7 +60,6 @@ mod fallback;
 pub(crate) mod guarded_file;
 pub(crate) mod process;
 pub(crate) mod stderr;
-#[cfg(any(feature = "profiler", feature = "trace", probe_agent, test))]
 pub(crate) mod time;
 
 #[cfg(all(unix, not(miri)))]
@@ -73,9 +72,9 @@ mod wakeup;
 pub(crate) use fallback::{signal_catcher, signal_mask};
 
 /// Files as memory, on systems whose kernel tells a child from its parent.
-#[cfg(all(feature = "trace", target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) mod mapped_file;
-#[cfg(all(feature = "trace", not(all(target_os = "linux", not(miri)))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) use fallback::mapped_file;
 
 /// The kernel's events, on systems that the bindings support.

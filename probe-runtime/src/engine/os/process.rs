@@ -37,7 +37,7 @@ pub(crate) fn has_raised_rights() -> bool {
 }
 
 /// Returns the length of a page, in bytes.
-#[cfg(all(any(feature = "trace", feature = "perf"), target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn page_size() -> usize {
     // SAFETY: asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

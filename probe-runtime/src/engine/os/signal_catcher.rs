@@ -21,12 +21,11 @@
 // Safety: relies on signal-safety(7), and on wakeups, which are never freed.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::io;
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::Instant;
+use std::{io, ptr};
 
 use super::cancel::Uncancellable;
 use super::wakeup::Wakeup;
@@ -100,7 +99,6 @@ const LOOK: u64 = 1 << 63;
 
 /// Wakes the listening thread, if there is one, to look for probes. Waits for nothing, takes no
 /// heap, and may be called in handlers.
-#[cfg(probe_discovers)]
 pub(crate) fn request_look() {
     // SAFETY: null, or a wakeup, which is never freed.
     let wakeup = unsafe { WAKEUP.load(Ordering::SeqCst).as_ref() };

@@ -5,10 +5,9 @@
 // that is pending, and one that takes numbers; and on the kernel's signal set being 8 bytes.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::{io, ptr};
 
 /// Signals that the kernel raises for the thread's own faults. If they were blocked, they would end
 /// the process.
@@ -147,7 +146,6 @@ unsafe fn take(set: *const libc::sigset_t) {
 
 /// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
 /// wake several threads at once (prctl(2), `PR_SET_TIMERSLACK`).
-#[cfg(any(feature = "profiler", feature = "trace"))]
 pub(crate) fn minimise_timer_slack() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: no pointers. If it fails, sleeps last longer.
@@ -157,19 +155,16 @@ pub(crate) fn minimise_timer_slack() {
 }
 
 /// Bytes of the kernel's signal set.
-#[cfg(probe_discovers)]
 const SET: usize = 8;
 
 /// A guard. While it lives, no signal handler runs on this thread, so none forks there or leaves by
 /// `siglongjmp`. Costs two system calls, 0.2 µs, which no environment denies.
-#[cfg(probe_discovers)]
 pub(crate) struct AllSignalsBlocked {
     before: u64,
     // The signal mask belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
-#[cfg(probe_discovers)]
 impl AllSignalsBlocked {
     pub(crate) fn new() -> Self {
         let (all, mut before) = (u64::MAX, 0);
@@ -183,7 +178,6 @@ impl AllSignalsBlocked {
     }
 }
 
-#[cfg(probe_discovers)]
 impl Drop for AllSignalsBlocked {
     fn drop(&mut self) {
         let none = ptr::null_mut::<u64>();

@@ -24,7 +24,6 @@ fn elapsed() -> u64 {
 }
 
 /// Returns the time of the monotonic clock; where that is not known, since the first call.
-#[cfg(feature = "trace")]
 pub(crate) fn monotonic() -> u64 {
     #[cfg(all(unix, not(miri)))]
     return read(libc::CLOCK_MONOTONIC);
@@ -33,7 +32,6 @@ pub(crate) fn monotonic() -> u64 {
 }
 
 /// Returns the calendar time since 1970.
-#[cfg(feature = "trace")]
 pub(crate) fn real() -> u64 {
     #[cfg(all(unix, not(miri)))]
     return read(libc::CLOCK_REALTIME);
@@ -45,7 +43,6 @@ pub(crate) fn real() -> u64 {
 }
 
 /// Returns the time since the machine was started, sleep included; 0 if it is not known.
-#[cfg(feature = "trace")]
 pub(crate) fn since_boot() -> u64 {
     #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
     return read(libc::CLOCK_BOOTTIME);
@@ -55,7 +52,6 @@ pub(crate) fn since_boot() -> u64 {
 
 /// Returns the number that tells this start of the machine from others; 0 if it is not known.
 /// (Linux: random(4), `/proc/sys/kernel/random/boot_id`.)
-#[cfg(feature = "trace")]
 pub(crate) fn boot_id() -> u128 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or_default()
@@ -63,7 +59,6 @@ pub(crate) fn boot_id() -> u128 {
 
 /// Returns the time that the process's threads have used so far, ended threads included. A system
 /// without such a clock says the time since the first call.
-#[cfg(any(feature = "profiler", all(test, unix, not(miri))))]
 pub(crate) fn process_cpu() -> u64 {
     #[cfg(all(unix, not(miri)))]
     return read(libc::CLOCK_PROCESS_CPUTIME_ID);
@@ -72,7 +67,6 @@ pub(crate) fn process_cpu() -> u64 {
 }
 
 /// Returns the time that this thread has used so far; 0 if it is not known.
-#[cfg(any(feature = "profiler", probe_agent, all(test, unix, not(miri))))]
 pub(crate) fn thread_cpu() -> u64 {
     #[cfg(all(unix, not(miri)))]
     return read(libc::CLOCK_THREAD_CPUTIME_ID);
@@ -84,7 +78,7 @@ pub(crate) fn thread_cpu() -> u64 {
 /// the kernel book them. Otherwise the kernel books a running thread's time a few hundred times a
 /// second, and [`process_cpu`] misses the time used since. The portable backend gives threads
 /// numbers of its own and does not know their ids, so it has no such function.
-#[cfg(all(probe_backend = "patched", any(feature = "profiler", test), unix, not(miri)))]
+#[cfg(all(unix, not(miri)))]
 pub(crate) fn book_cpu_of(thread: u32) -> u64 {
     // The clock of a thread, made from its id as in `pthread_getcpuclockid(3)` (Linux,
     // posix-timers.h).

@@ -219,7 +219,6 @@ impl Registry {
     }
 
     /// Returns the file of the object that has a probe; empty for the executable.
-    #[cfg(probe_agent)]
     pub(crate) fn object_of(&self, id: ProbeId) -> &str {
         let Some(addr) = self.all_definitions.address(id) else { return "" };
         let has = |object: &&Object| object.segments.iter().any(|it| it.range.contains(&addr));

@@ -44,10 +44,6 @@ pub use probe_patch::TextPolicy;
 
 #[cfg(all(test, probe_backend = "patched"))]
 pub(crate) use probe_patch::__runtime::WritableRuns;
-#[cfg(probe_discovers)]
-pub(crate) use probe_patch::__runtime::{
-    NotNow, close_held, make_room, read_word, replace_now, table, write_text, write_text_now, write_word,
-};
 #[cfg(probe_backend = "patched")]
 #[doc(inline)]
 pub use probe_patch::{
@@ -57,6 +53,7 @@ pub use probe_patch::{
 pub(crate) use {
     patched::{Batch, LastState, Site, alias_works, exchange, foreign_writes},
     probe_patch::__runtime::{
-        READY, ReentrancyHooks, forget_gone, map_near, renew, set_reentrancy_hooks, unmap,
+        NotNow, READY, ReentrancyHooks, close_held, forget_gone, make_room, map_near, read_word, renew,
+        replace_now, set_reentrancy_hooks, table, unmap, write_text, write_text_now, write_word,
     },
 };

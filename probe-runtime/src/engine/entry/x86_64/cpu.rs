@@ -26,7 +26,6 @@ pub(crate) fn has_steady_time_stamp() -> bool {
 
 /// Lets no later instruction begin before a reading is done. (Intel SDM 2B, "RDTSC": `LFENCE`
 /// immediately after.)
-#[cfg(feature = "profiler")]
 #[inline(always)]
 pub(crate) fn await_time_stamp() {
     // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
@@ -37,7 +36,6 @@ pub(crate) fn await_time_stamp() {
 ///
 /// # Safety
 /// The kernel allows this thread to read the counter.
-#[cfg(all(feature = "perf", target_os = "linux"))]
 #[inline(always)]
 pub(crate) unsafe fn performance_counter(number: u32) -> u64 {
     let (low, high): (u32, u32);

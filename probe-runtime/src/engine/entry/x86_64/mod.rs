@@ -1,10 +1,8 @@
 //! x86-64 on Linux: sites are patched in place.
 
 pub(crate) mod block;
-#[cfg(feature = "profiler")]
 pub(crate) mod calibration;
 pub(crate) mod enter;
-#[cfg(probe_discovers)]
 pub(crate) mod hooks;
 pub(crate) mod note;
 mod record;

@@ -37,7 +37,6 @@ pub(crate) fn announce() {
 
 /// Leaves the note that leads a tool to the function `$start`, and a jump there, in the object of
 /// the function that expands this. Nothing is executed. `docs/abi.md` describes the note.
-#[cfg(probe_agent)]
 macro_rules! agent_entry_note {
     ($start:ident) => {
         #[expect(named_asm_labels, reason = "a note can be linked to a named label only")]
@@ -68,5 +67,4 @@ macro_rules! agent_entry_note {
     };
 }
 
-#[cfg(probe_agent)]
 pub(crate) use agent_entry_note;

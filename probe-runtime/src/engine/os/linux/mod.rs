@@ -2,13 +2,10 @@
 
 #[cfg(all(feature = "profiler", not(miri)))]
 pub(crate) mod cpu_samples;
-#[cfg(feature = "profiler")]
 mod function_bounds;
 pub(crate) mod imports;
 pub(crate) mod objects;
 
-#[cfg(probe_discovers)]
-pub(crate) use probe_patch::__runtime::os::maps;
 pub(crate) use probe_patch::__runtime::os::{
-    guarded_read, heavy_barrier, mem, memory, objects::iterate, text, thread, tracer,
+    guarded_read, heavy_barrier, maps, mem, memory, objects::iterate, text, thread, tracer,
 };

@@ -182,7 +182,6 @@ impl Object {
     }
 }
 
-#[cfg(probe_discovers)]
 impl Frozen {
     /// Returns all loaded objects, with or without notes.
     pub(crate) fn every(&self) -> Vec<Object> {

@@ -29,9 +29,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::{io, iter};
 
-use super::ProbeId;
-use super::Registry;
 use super::sites_by_probe::SitesByProbe;
+use super::{ProbeId, Registry};
 use crate::engine::dispatch::{COUNTERS, CounterAt};
 use crate::engine::entry::backend::block::{Block, LEN, slot_offset};
 use crate::engine::os::objects::KeptLoaded;
@@ -47,7 +46,6 @@ struct SitesOfText {
 
 impl Registry {
     /// Returns whether sites have blocks, and more sites may get some.
-    #[cfg(feature = "profiler")]
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks.refusal.is_none() && !self.blocks.mappings.is_empty()
     }

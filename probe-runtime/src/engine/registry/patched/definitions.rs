@@ -17,10 +17,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-use super::ProbeId;
-use super::Registry;
 use super::provider::{self, CallSite};
 use super::tables::Tables;
+use super::{ProbeId, Registry};
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use probe_core::abi::Definition;
 

@@ -8,10 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::ProbeId;
-use super::Registry;
 use super::definitions::identity;
 use super::provider::{self, CallSite, Provider};
+use super::{ProbeId, Registry};
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::sites::{Access, Report, Site};
 
@@ -209,9 +208,8 @@ impl Registry {
 #[cfg(all(test, probe_discovers))]
 mod tests {
     use std::ops::Range;
-    use std::sync::Arc;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::engine::dispatch::Subscription;

@@ -16,8 +16,7 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::ptr;
-use std::slice;
+use std::{ptr, slice};
 
 use crate::engine::entry::backend::stub::{self, StubCode};
 use crate::engine::os::objects::{Frozen, Object, Segment};

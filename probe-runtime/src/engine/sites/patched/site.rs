@@ -42,7 +42,6 @@ impl Site {
     }
 
     /// Returns the same site, barred from getting a block, since a hit of it does more than count.
-    #[cfg(probe_discovers)]
     pub(crate) const fn without_block(self) -> Self {
         Self { block: self.block | PLAIN, ..self }
     }
@@ -225,7 +224,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(probe_discovers)]
     fn some_never_have_one() {
         let site = Site::new(SiteAddr(0x1000), branch(0x1000, 0x2000, true)).without_block();
         assert!(!site.lacks_block() && site.is_call());
