@@ -1,10 +1,8 @@
 //! Errors that make a build fail. A problem that only prevents sites is not an error but a
 //! [`PlainReason`](crate::PlainReason), with a warning.
 
-use std::error;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{error, fmt, io};
 
 /// Why [`Build::try_compile`](crate::Build::try_compile) failed.
 #[derive(Debug)]

@@ -6,11 +6,10 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::{env, fs};
 
 use crate::asm::{self, Family, Function, Request};
 use crate::command_line::{self, complaint};

@@ -1,9 +1,8 @@
 //! The errors of this crate.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 /// The reason why nothing was called, or why the result of a call is unknown.
 ///

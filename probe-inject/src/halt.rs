@@ -14,11 +14,9 @@
 //! Cost: each thread needs a processor to stop. Then it is stopped for as long as the work takes.
 
 use std::collections::HashSet;
-use std::io;
-use std::mem;
 use std::panic::resume_unwind;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, mem, thread};
 
 use crate::call::{Process, has_filters, prepare_detach, stop};
 use crate::error::InjectError;

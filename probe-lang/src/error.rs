@@ -2,8 +2,7 @@
 //! the place of the mistake, or cut to a length.
 
 use std::borrow::Cow;
-use std::error;
-use std::fmt;
+use std::{error, fmt};
 
 /// A mistake in a text, and the byte where it is. Consumers return it for their options: see
 /// [`Setting`](crate::Setting). It prints as a description of the mistake.

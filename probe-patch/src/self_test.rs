@@ -1,8 +1,7 @@
 //! Proves on the present machine that patching works, for programs that want this proof before they
 //! arm any probe.
 
-use std::error;
-use std::fmt;
+use std::{error, fmt};
 
 /// The result of a successful [`self_test`].
 ///

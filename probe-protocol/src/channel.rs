@@ -3,14 +3,13 @@
 //! A descriptor may come with a frame, by its first byte (`SCM_RIGHTS`). No call waits for longer
 //! than its timeouts, and none raises `SIGPIPE`.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -9,15 +9,13 @@
 //! descriptor: if somebody puts another folder or a link in its place meanwhile, that one is not
 //! touched.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata};
-use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::time::Duration;
+use std::{env, io, process};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, open, renameat, renameat_with, unlinkat};
 use rustix::process::geteuid;

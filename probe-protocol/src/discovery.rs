@@ -1,14 +1,12 @@
 //! Finding the sockets of programs. Linux.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fs, io};
 
 use rustix::process::geteuid;
 

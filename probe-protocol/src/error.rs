@@ -1,9 +1,8 @@
 //! The errors of the socket's folder and of the client.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use crate::frame::FrameError;
 use crate::message::Failure;

@@ -5,12 +5,11 @@
 //! [`accept`](Listener::accept) ▸ [`remove`](Listener::remove) takes the name away.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

@@ -5,9 +5,8 @@
 // its type of a process id excludes 0, which the kernel gives for a process that is not visible.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::io;
-use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, mem};
 
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;

@@ -1,19 +1,17 @@
 //! From settings to objects and an archive.
 
 use std::collections::HashMap;
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use super::Build;
-use crate::command_line;
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::jobs;
 use crate::outcome::Sites;
 use crate::report::{FileReport, PlainReason, Report};
 use crate::unit::{Context, Names, Unit};
+use crate::{command_line, jobs};
 
 /// The file extensions that gcc and clang accept for C and C++.
 const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];

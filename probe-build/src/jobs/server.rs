@@ -4,11 +4,10 @@
 // leaves them open. This process closes no descriptors that it has not opened.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::env;
 use std::num::NonZero;
 use std::sync::OnceLock;
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
 use jobserver::Client;
 

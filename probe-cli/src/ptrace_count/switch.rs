@@ -8,9 +8,8 @@
 //! so that each processor executes the new bytes. A uprobe that the kernel places into the page
 //! between reading and writing is lost.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use probe_inject::{Halted, InjectError, Memory, Process};
 

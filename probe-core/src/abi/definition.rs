@@ -10,12 +10,9 @@
 // lengths within the text and cuts the text at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
-use core::fmt;
 use core::mem::{offset_of, size_of};
-use core::ptr;
-use core::slice;
-use core::str;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use core::{fmt, ptr, slice, str};
 
 use super::fields::FieldNames;
 use super::kind::{Convention, Kind};

@@ -1,11 +1,10 @@
 //! A process in which something is called.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use super::call_lock::CallLock;
 use super::hijack::{Gadgets, hijack};

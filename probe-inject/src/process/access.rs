@@ -3,13 +3,12 @@
 // Safety: relies on kcmp(2), which reads numbers only.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use super::proc::{Memory, TaskStatus, threads};
 use super::tracee::Tracee;

@@ -10,11 +10,8 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::Cell;
-use std::io;
-use std::mem;
-use std::ptr;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, mem, ptr, thread};
 
 use libc::{c_int, c_long, c_void, pid_t};
 

@@ -4,8 +4,7 @@ use super::operator::{Arithmetic, Comparison};
 use super::token::{Token, token};
 use super::tree::{Node, Part};
 use super::{MOST_BYTES, MOST_DEPTH, MOST_NODES};
-use crate::error::ParseError;
-use crate::error::floor_char_boundary;
+use crate::error::{ParseError, floor_char_boundary};
 
 /// Reads expressions out of a text, from one place to the next.
 pub struct Parser<'a> {

@@ -24,13 +24,11 @@ use super::rule::{Action, Rule, SustainedCondition};
 use crate::aggregation::Aggregation;
 use crate::brackets::closing;
 use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::error::floor_char_boundary;
-use crate::expression;
+use crate::error::{ParseError, floor_char_boundary};
 use crate::format::Format;
 use crate::selector::unknown;
 use crate::spec::{Selected, selected};
-use crate::units;
+use crate::{expression, units};
 
 /// The first word of a rule, and of a trigger.
 pub const WHEN: &str = "when";

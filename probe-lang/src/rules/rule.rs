@@ -1,14 +1,12 @@
 //! A rule as a model, and rules in a file: one on each line. Lines that begin with `#` are
 //! comments.
 
-use std::error;
-use std::fmt;
 use std::time::Duration;
+use std::{error, fmt};
 
 use super::condition::{Comparison, Condition};
 use super::parse::parse;
-use crate::error::ParseError;
-use crate::error::{floor_char_boundary, mistake};
+use crate::error::{ParseError, floor_char_boundary, mistake};
 
 /// A condition, and what follows from it. Prints as it was written.
 #[derive(Clone, PartialEq, Debug)]

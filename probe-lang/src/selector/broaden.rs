@@ -5,8 +5,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::suggest;
-use super::{Selectable, Selector};
+use super::{Selectable, Selector, suggest};
 use crate::error::shortened;
 
 /// The number of suggestions.

@@ -25,8 +25,7 @@ mod words;
 
 pub use crate::error::SelectorError;
 pub use broaden::Suggestions;
-pub use parsed::NamedTerms;
-pub use parsed::Selector;
+pub use parsed::{NamedTerms, Selector};
 pub use selectable::Selectable;
 
 pub use broaden::did_you_mean;

@@ -1,9 +1,8 @@
 //! Parsing a text into a selector's terms.
 
-use super::path;
 use super::term::{GroupGlob, Term};
 use super::words::{TermKey, TextWords, keyed};
-use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
+use super::{MAX_LEN, MAX_PATTERNS, SelectorError, path, too_long};
 use crate::error::ParseError;
 use probe_core::abi::Kind;
 

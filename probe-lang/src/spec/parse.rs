@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::{CallTrigger, blank_expressions};
 use crate::aggregation::Aggregation;
-use crate::error::ParseError;
-use crate::error::shortened;
+use crate::error::{ParseError, shortened};
 use crate::expression::Predicate;
 use crate::selector::{MAX_LEN, Selector, SpecTerm, TextWords, split_at_equals, too_long};
 

@@ -1,9 +1,7 @@
 //! Why an instruction was not patched, and why its text can't be opened or sealed again.
 
-use std::error;
-use std::fmt;
-use std::io;
 use std::ops::Range;
+use std::{error, fmt, io};
 
 use crate::engine::bytes::Bytes;
 

@@ -4,10 +4,9 @@
 // by another.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::{slice, thread};
 
 use crate::arch::self_test::{MAX_PADDING, ONE, TWO, aligned, straddling};
 use crate::engine::error::PatchError;

@@ -7,10 +7,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
-use std::io;
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::{io, ptr};
 
 /// A handler that was installed with `SA_SIGINFO`.
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);

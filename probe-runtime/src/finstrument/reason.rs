@@ -1,7 +1,6 @@
 //! The reasons why calls of a hook stay real calls.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use crate::engine::registry::ProbeInfo;
 

@@ -16,10 +16,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use fx::{CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Marker, MarkerFieldFlags};
-use fx::{MarkerFieldFormat, MarkerGraphType, MarkerLocations, MarkerTiming, MarkerTypeHandle, Profile};
-use fx::{ProcessHandle, ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerGraph};
-use fx::{RuntimeSchemaMarkerSchema, SamplingInterval, StackHandle, StringHandle, ThreadHandle, Timestamp};
+use fx::{
+    CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Marker, MarkerFieldFlags,
+    MarkerFieldFormat, MarkerGraphType, MarkerLocations, MarkerTiming, MarkerTypeHandle, ProcessHandle,
+    Profile, ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerGraph,
+    RuntimeSchemaMarkerSchema, SamplingInterval, StackHandle, StringHandle, ThreadHandle, Timestamp,
+};
 use fxprof_processed_profile as fx;
 
 use super::labels::{Note, crate_name};

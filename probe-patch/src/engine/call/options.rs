@@ -7,8 +7,7 @@
 use super::trampolines::TRAMPOLINES;
 use crate::arch::{CallPlan, Opcode, SiteAddr, Wanted, Words, call_plan, site_range};
 use crate::engine::error::PatchError;
-use crate::engine::pages::OpenText;
-use crate::engine::pages::check_readable;
+use crate::engine::pages::{OpenText, check_readable};
 use crate::engine::poke::{poke, read};
 use crate::engine::word::{self, WordOptions};
 use crate::os::cancel::Uncancellable;

@@ -3,9 +3,8 @@
 // Safety: relies on the caller that started it to keep the text mapped until it is over.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fmt;
-use std::hint;
 use std::sync::Arc;
+use std::{fmt, hint};
 
 use super::options::read_instruction;
 use crate::engine::bytes::Bytes;

@@ -25,10 +25,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{ptr, thread};
 
 use super::tracer::{blocked_signals, comm};
 use super::trap::{Action, action};

@@ -24,10 +24,8 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
-use std::fs;
-use std::io;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::{fs, io, ptr};
 
 use super::tracer::{blocked_signals, status_field};
 use super::trap::action;

@@ -23,10 +23,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs::OpenOptions;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
-use std::ptr;
+use std::{io, ptr};
 
 use super::super::fork::process;
 use super::text::page_size;

@@ -7,10 +7,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
-use std::io;
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{io, ptr};
 
 use super::text::page_size;
 use crate::arch::{Registers, has_breakpoint};

@@ -24,8 +24,7 @@ use std::sync::atomic::AtomicU64;
 
 pub use groups::{Group, Groups};
 use key::Key;
-use probe_lang::aggregation::Aggregation;
-use probe_lang::aggregation::Function as AggregateFunction;
+use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 
 use super::buckets::{BUCKETS, index};

@@ -24,11 +24,10 @@ mod attach;
 mod mismatches;
 mod plan;
 
-use std::fmt;
-use std::mem;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::{fmt, mem};
 
 use mismatches::Mismatches;
 pub(super) use plan::{EvaluatedParts, Expressions, HitRole, Plan, fields};

@@ -22,8 +22,7 @@ use std::array;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 
-use super::event::PerfEvent;
-use super::event::{CountSource, Plan};
+use super::event::{CountSource, PerfEvent, Plan};
 use crate::engine::calls::add_single_writer;
 use crate::engine::os::perf::{Descriptor, EventTimes, MAX_GROUP_EVENTS, Page, preserve_errno};
 use crate::engine::per_thread::Zeroed;

@@ -21,11 +21,10 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize, fence};
-use std::{process, ptr, slice, thread};
+use std::{io, process, ptr, slice, thread};
 
 use probe_trace::layout::{block, header, reading, ring, state};
 

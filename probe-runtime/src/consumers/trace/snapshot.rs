@@ -11,11 +11,10 @@
 //! a snapshot takes none but the list of traces, and waits for that one not for ever.
 
 use std::io::{self, Write};
-use std::panic;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use probe_trace::layout::{block, event, ring, sub_buffer};
 
