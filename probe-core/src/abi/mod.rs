@@ -5,7 +5,6 @@
 //! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
-mod fields;
 mod kind;
 #[cfg(feature = "std")]
 pub mod noted;
@@ -19,14 +18,11 @@ pub(crate) mod passage;
 pub(crate) mod value;
 
 #[cfg(probe_backend = "patched")]
-mod note;
-#[cfg(probe_backend = "patched")]
 mod record;
 
 #[cfg(all(feature = "std", probe_backend = "patched"))]
 pub use definition::FIELD_COUNT;
-pub use definition::{Definition, INLINE_TEXT};
-pub use fields::{FieldNames, field_index};
+pub use definition::{Definition, FieldNames, INLINE_TEXT, field_index};
 pub use formatted::Sink;
 pub use kind::{Convention, Kind};
 #[cfg(feature = "std")]
@@ -36,9 +32,10 @@ pub use value::unreadable_texts;
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]
-pub use note::{ENTRY_TYPE, NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
-#[cfg(probe_backend = "patched")]
-pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
+pub use record::{
+    ENTRY_TYPE, FIELD_TYPE, FieldRecord, NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER,
+    RUNTIME_TYPE, Record, SITE_CALL, SITE_JUMP,
+};
 
 /// The version that every table entry written by this crate carries.
 pub const VERSION: u16 = 1;

@@ -8,10 +8,7 @@
 // type, and on its lifetime, which keeps the borrowed data alive.
 #![expect(unsafe_code, reason = "see above")]
 
-#[cfg(feature = "std")]
-mod bounded;
 mod of_c;
-mod ty;
 
 use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
@@ -21,10 +18,7 @@ use core::slice;
 use super::formatted::{self, FormatFn};
 use super::passage::Passage;
 #[cfg(feature = "std")]
-pub use bounded::TextStart;
-#[cfg(feature = "std")]
 pub use of_c::unreadable_texts;
-pub use ty::Type;
 
 /// One field's value: a type and two words.
 #[derive(Clone, Copy)]
@@ -302,6 +296,147 @@ unsafe fn bytes<'a>(start: u64, len: u64) -> &'a [u8] {
     }
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts(start as *const u8, len as usize) }
+}
+
+/// The type of a field's value.
+///
+/// ```
+/// use probe_runtime::field::{Type, ValueRef};
+///
+/// fn suits(value: &ValueRef<'_>, ty: Type) -> bool {
+///     matches!((value, ty), (ValueRef::U64(_), Type::U64) | (ValueRef::Str(_), Type::Str))
+/// }
+/// assert!(suits(&ValueRef::U64(7), Type::U64));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum Type {
+    /// An unsigned integer of up to 64 bits.
+    U64 = 1,
+    /// A signed integer of up to 64 bits.
+    I64 = 2,
+    /// An unsigned integer of 128 bits.
+    U128 = 3,
+    /// A signed integer of 128 bits.
+    I128 = 4,
+    /// A floating-point number.
+    F64 = 5,
+    /// A truth value.
+    Bool = 6,
+    /// A Unicode scalar value.
+    Char = 7,
+    /// UTF-8 text.
+    Str = 8,
+    /// Bytes.
+    Bytes = 9,
+    /// A value that formats itself, from `field = ?expr` or `field = %expr`.
+    Format = 10,
+    /// A C string: ended by a NUL, in any encoding, or null.
+    CStr = 11,
+    /// No value: the result of a function that was left by a panic.
+    Absent = 12,
+    /// A value that can't be shown; the name of its type.
+    Opaque = 13,
+    /// No value: a field of this hit panicked while it was evaluated.
+    Failed = 14,
+}
+
+impl Type {
+    /// All types, in the order of their encoding.
+    pub const ALL: [Self; 14] = [
+        Self::U64,
+        Self::I64,
+        Self::U128,
+        Self::I128,
+        Self::F64,
+        Self::Bool,
+        Self::Char,
+        Self::Str,
+        Self::Bytes,
+        Self::Format,
+        Self::CStr,
+        Self::Absent,
+        Self::Opaque,
+        Self::Failed,
+    ];
+
+    /// Returns the word that lists and reports have for it.
+    ///
+    /// ```
+    /// use probe_runtime::field::Type;
+    /// assert_eq!([Type::U64, Type::Str, Type::CStr].map(Type::name), ["u64", "str", "cstr"]);
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::U128 => "u128",
+            Self::I128 => "i128",
+            Self::F64 => "f64",
+            Self::Bool => "bool",
+            Self::Char => "char",
+            Self::Str => "str",
+            Self::Bytes => "bytes",
+            Self::Format => "format",
+            Self::CStr => "cstr",
+            Self::Absent => "absent",
+            Self::Opaque => "opaque",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < Type::ALL.len() {
+        assert!(Type::ALL[at] as usize == at + 1);
+        at += 1;
+    }
+};
+
+/// The beginning of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextStart<'a> {
+    pub bytes: &'a [u8],
+    /// Whether the text ends there.
+    pub is_whole: bool,
+}
+
+impl<'a> TextStart<'a> {
+    fn of(text: &'a [u8], most: usize) -> Self {
+        Self { bytes: &text[..text.len().min(most)], is_whole: text.len() <= most }
+    }
+}
+
+impl Value<'_> {
+    /// Returns text of a known length, and bytes; `None` if the value is neither, or can't be read.
+    #[inline(always)]
+    pub fn slice(&self) -> Option<&[u8]> {
+        let [low, high] = self.words;
+        let is_slice =
+            self.ty == Type::Str as u64 || (self.ty == Type::Bytes as u64 && of_c::can_read(self.words));
+        // SAFETY: the words are the pointer and length of a slice that the value borrows.
+        is_slice.then(|| unsafe { bytes(low, high) })
+    }
+
+    /// Returns at most this many bytes of text; `None` if it is another type, or unreadable.
+    /// Reads one byte after them at most.
+    pub fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
+        if let Some(text) = self.slice() {
+            return Some(TextStart::of(text, most));
+        }
+        let low = self.words[0];
+        match self.ty()? {
+            Type::CStr if low == 0 => Some(TextStart::of(b"(null)", most)),
+            Type::CStr => {
+                // One more, which is the NUL of a text that ends there.
+                // SAFETY: the word is the address of a string that the value borrows, or of none.
+                let text = unsafe { of_c::text(low, most + 1) }?;
+                Some(TextStart { bytes: &text[..text.len().min(most)], is_whole: text.len() <= most })
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
