@@ -4,7 +4,9 @@ use std::{convert::Infallible, sync::Arc};
 
 use proptest::prelude::*;
 
-use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+use probe_core::abi::Kind;
+
+use crate::item::{Definition, FieldValue, Gap, Item, Thread, ThreadId, TraceEvent};
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use probe_core::abi::Kind;
+
 /// A thread of one of the processes of a trace.
 ///
 /// ```
@@ -114,49 +116,6 @@ pub struct Gap {
     pub end: u64,
     /// Number of lost hits.
     pub lost: u64,
-}
-
-/// The kind of place in the program that a probe marks. The numbers are those in files.
-///
-/// ```
-/// use probe_trace::Kind;
-/// assert_eq!(Kind::from_number(1), Some(Kind::Entry));
-/// assert_eq!(Kind::Entry.name(), "entry");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A place inside a function.
-    Point = 0,
-    /// The entry of a function; for a future, the begin of its first poll.
-    Entry = 1,
-    /// The exit of a function; for a future, the end of its last poll.
-    Exit = 2,
-    /// The drop of a future between its entry and its exit.
-    Drop = 3,
-    /// The end of a future's poll without a result.
-    Suspend = 4,
-    /// The beginning of any poll but the first.
-    Resume = 5,
-    /// The place before an entry where a replacement may take over.
-    Replace = 6,
-}
-
-impl Kind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume, Self::Replace];
-
-    /// Returns the kind with this number; `None` if this reader does not know it.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-
-    /// Returns its name, as selectors have it.
-    pub const fn name(self) -> &'static str {
-        ["point", "entry", "exit", "drop", "suspend", "resume", "replace"][self as usize]
-    }
 }
 
 /// One probe of a trace.

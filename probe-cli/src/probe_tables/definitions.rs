@@ -44,10 +44,9 @@ impl Definitions<'_> {
             unread.add(|| format!("the definition at {at:#x} has version {version} and {size} bytes"));
             return Ok(None);
         }
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[20]);
-        let convention = Convention::ALL.into_iter().find(|it| *it as u16 == short(22));
-        let (Some(kind), Some(convention)) = (kind, convention) else {
-            let (kind, convention) = (bytes[20], short(22));
+        let (kind, convention) = (bytes[20], short(22));
+        let (Some(kind), Some(convention)) = (Kind::from_number(kind), Convention::from_number(convention))
+        else {
             unread.add(|| {
                 format!("the definition at {at:#x} has kind {kind} and convention {convention}, which are not known")
             });
@@ -76,10 +75,7 @@ impl Definitions<'_> {
             notes.filter(|(known, _)| *known == key).map(|(_, value)| value.to_owned()).next()
         };
         let types = if fields.is_empty() { None } else { note("types") }.unwrap_or_default();
-        let mut types = types.split(',').map(|number| {
-            let number: u32 = number.parse().ok()?;
-            Type::ALL.into_iter().find(|ty| *ty as u32 == number)
-        });
+        let mut types = types.split(',').map(|number| Type::from_number(number.parse::<u32>().ok()?.into()));
         let fields = (!fields.is_empty()).then(|| fields.split_terminator('\n')).into_iter().flatten();
         let fields = fields.map(|name| FieldOf { name: name.to_owned(), ty: types.next().flatten() });
         if *self.file != *file {

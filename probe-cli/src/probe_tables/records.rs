@@ -106,7 +106,7 @@ impl Records<'_> {
     fn field_type(&mut self, at: u64, index: u8) -> Result<Option<(Record, u64)>, Problem> {
         let Some(bytes) = self.image.bytes::<12>(at)? else { return Ok(None) };
         let number = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-        let ty = Type::ALL.into_iter().find(|ty| *ty as u32 == number);
+        let ty = Type::from_number(number.into());
         let definition = self.definition(relative(at, &bytes, 8), None)?;
         Ok(definition.map(|definition| (Record::Type(index, ty), definition)))
     }

@@ -173,7 +173,7 @@ impl Definition {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
             && Kind::from_number(self.kind).is_some()
-            && usize::from(self.convention) < Convention::ALL.len()
+            && Convention::from_number(self.convention).is_some()
             && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
     }
 
@@ -264,7 +264,7 @@ impl Definition {
     /// infer it.
     pub fn field_type(&self, index: usize) -> Option<Type> {
         let number: u32 = self.note("types")?.split(',').nth(index)?.parse().ok()?;
-        Type::ALL.into_iter().find(|ty| *ty as u32 == number)
+        Type::from_number(number.into())
     }
 
     /// Returns the number of fields of a hit.

@@ -40,19 +40,11 @@ impl Kind {
 
     /// Returns the word that selectors and tables use.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Entry => "entry",
-            Self::Exit => "exit",
-            Self::Drop => "drop",
-            Self::Suspend => "suspend",
-            Self::Resume => "resume",
-            Self::Replace => "replace",
-        }
+        ["point", "entry", "exit", "drop", "suspend", "resume", "replace"][self as usize]
     }
 
     /// Returns the kind with this encoding; `None` if this reader does not know it.
-    pub(super) const fn from_number(number: u8) -> Option<Self> {
+    pub const fn from_number(number: u8) -> Option<Self> {
         let at = number as usize;
         // `ALL` is in the order of the encoding; asserted below.
         if at < Self::ALL.len() { Some(Self::ALL[at]) } else { None }
@@ -93,6 +85,11 @@ pub enum Convention {
 impl Convention {
     /// All conventions, in the order of their encoding.
     pub const ALL: [Self; 4] = [Self::ColdBlock, Self::Hidden, Self::Call, Self::KeptColdBlock];
+
+    /// Returns the convention with this encoding; `None` if this reader does not know it.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub struct FieldRecord {
 impl FieldRecord {
     /// Returns the type; `None` if this reader does not know it.
     pub fn ty(&self) -> Option<Type> {
-        Type::ALL.into_iter().find(|ty| *ty as u32 == self.ty)
+        Type::from_number(self.ty.into())
     }
 }
 

@@ -157,9 +157,7 @@ impl Value<'_> {
     /// Returns the value's type; `None` if this reader does not know it.
     #[inline]
     pub fn ty(&self) -> Option<Type> {
-        // `ALL` is in the order of the encoding, from 1; asserted below.
-        let at = usize::try_from(self.ty).ok()?.checked_sub(1)?;
-        Type::ALL.get(at).copied()
+        Type::from_number(self.ty)
     }
 
     /// Returns the value itself.
@@ -367,22 +365,19 @@ impl Type {
     /// assert_eq!([Type::U64, Type::Str, Type::CStr].map(Type::name), ["u64", "str", "cstr"]);
     /// ```
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::U64 => "u64",
-            Self::I64 => "i64",
-            Self::U128 => "u128",
-            Self::I128 => "i128",
-            Self::F64 => "f64",
-            Self::Bool => "bool",
-            Self::Char => "char",
-            Self::Str => "str",
-            Self::Bytes => "bytes",
-            Self::Format => "format",
-            Self::CStr => "cstr",
-            Self::Absent => "absent",
-            Self::Opaque => "opaque",
-            Self::Failed => "failed",
-        }
+        const NAMES: [&str; 14] = [
+            "u64", "i64", "u128", "i128", "f64", "bool", "char", "str", "bytes", "format", "cstr", "absent",
+            "opaque", "failed",
+        ];
+        NAMES[self as usize - 1]
+    }
+
+    /// Returns the type with this encoding; `None` if this reader does not know it.
+    #[inline]
+    pub fn from_number(number: u64) -> Option<Self> {
+        // `ALL` is in the order of the encoding, from 1; asserted below.
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        Self::ALL.get(at).copied()
     }
 }
 

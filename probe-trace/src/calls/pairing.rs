@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use probe_core::abi::Kind;
 use probe_core::pairing::{CallKind, Place};
 use rustc_hash::FxHashMap;
 
 use super::tracks::{Frame, FutureHit, FutureKey, Futures, Output, Stack};
 use super::{Ending, Fields, Instant, Slice, Step};
-use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+use crate::item::{Definition, FieldValue, Gap, Item, Thread, ThreadId, TraceEvent};
 
 /// Makes steps of a trace's items. The first error ends the steps: it comes after the ends of all
 /// open slices.

@@ -1,9 +1,11 @@
 //! The names, notes and counters that several formats show alike.
 
+use probe_core::abi::Kind;
+
 use crate::calls::{Begin, End, Instant};
 #[cfg(any(feature = "chrome", feature = "perfetto"))]
 use crate::calls::{Slice, Track};
-use crate::item::{FieldValue, Gap, Kind};
+use crate::item::{FieldValue, Gap};
 
 /// An argument that pairing adds to the fields of a hit.
 pub(super) type Note = (&'static str, FieldValue);

@@ -10,7 +10,9 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use crate::item::{Definition, FieldValue, Kind};
+use probe_core::abi::Kind;
+
+use crate::item::{Definition, FieldValue};
 use crate::layout::{block, field, flag, reading, ring, sub_buffer};
 
 /// Bytes of a block's header.
