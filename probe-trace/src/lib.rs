@@ -9,7 +9,7 @@ mod item;
 mod reader;
 
 #[cfg(test)]
-mod fixtures;
+mod tests;
 
 pub use item::{Definition, FieldValue, Gap, Item, Thread, ThreadId, TraceEvent};
 pub use probe_core::abi::Kind;

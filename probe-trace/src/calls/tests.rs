@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::tracks::MAX_OPEN_SLICES;
 use super::{Calls, Ending, Fields, Slice, Step, Track};
-use crate::fixtures::{Fixture, any_fixture, id};
 use crate::item::FieldValue;
+use crate::tests::{Fixture, any_fixture, id};
 
 /// One line for each step; threads have numbers, and futures an `F` before theirs.
 fn text(fixture: &Fixture) -> String {

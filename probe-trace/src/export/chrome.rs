@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::export::{Error, Format, export};
-    use crate::fixtures::{Fixture, any_fixture, id};
+    use crate::tests::{Fixture, any_fixture, id};
 
     fn text(fixture: &Fixture) -> String {
         let mut text = Vec::new();

@@ -424,7 +424,7 @@ mod tests {
 
     use super::*;
     use crate::export::{Format, export};
-    use crate::fixtures::{Fixture, any_fixture, id};
+    use crate::tests::{Fixture, any_fixture, id};
 
     fn profile(fixture: &Fixture, clocks: Option<[u64; reading::WORDS]>) -> Value {
         let mut text = Vec::new();

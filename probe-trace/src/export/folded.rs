@@ -159,7 +159,7 @@ fn escaped(name: &str) -> String {
 mod tests {
     use super::MAX_STACK_BYTES;
     use crate::export::{Format, export};
-    use crate::fixtures::Fixture;
+    use crate::tests::Fixture;
 
     #[test]
     fn stacks_have_their_self_times() {

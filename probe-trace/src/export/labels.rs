@@ -86,7 +86,7 @@ pub(super) fn crate_name(path: &str) -> &str {
 mod tests {
     use super::*;
     use crate::calls::{Calls, Step};
-    use crate::fixtures::Fixture;
+    use crate::tests::Fixture;
 
     #[test]
     fn a_point_with_one_number_counts() {

@@ -137,10 +137,10 @@ mod tests {
     use super::*;
     use crate::export::perfetto::{Trace, TracePacket};
     use crate::export::{Format, export};
-    use crate::fixtures::{Fixture, any_fixture};
     use crate::item::{Definition, FieldValue, TraceEvent};
     use crate::layout::{self, block, control, event, field, flag, header, ring, sub_buffer};
     use crate::reader::Part;
+    use crate::tests::{Fixture, any_fixture};
 
     /// Records in a sub-buffer.
     const SUB_BUFFER_RECORDS: usize = 5;

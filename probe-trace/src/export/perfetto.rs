@@ -275,7 +275,7 @@ mod tests {
     use super::packets::{INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE};
     use super::*;
     use crate::export::{Format, export};
-    use crate::fixtures::{Fixture, any_fixture};
+    use crate::tests::{Fixture, any_fixture};
 
     fn bytes(fixture: &Fixture) -> Vec<u8> {
         let mut bytes = Vec::new();

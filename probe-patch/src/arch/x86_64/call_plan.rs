@@ -8,8 +8,6 @@ use crate::engine::error::PatchError;
 
 #[cfg(all(test, not(loom)))]
 mod model;
-#[cfg(test)]
-mod truth_table;
 
 /// Returns whether a CALL at a site reaches an address.
 #[inline]
@@ -276,6 +274,8 @@ fn out_of_reach(site: SiteAddr, target: usize) -> PatchError {
 
 #[cfg(test)]
 mod tests {
+    mod truth_table;
+
     use super::*;
     use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
+use super::super::{CallPlan, Opcode, Split, Trampolines, Wanted, Words, call_plan};
 use crate::arch::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::engine::error::PatchError;
 
