@@ -82,5 +82,232 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
 /// The note of a definition whose sites have USDT probes beside them.
 const USDT_NOTE: &str = "usdt=1\n";
 
+/// Whole expansions, compared as text.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    pub(super) fn same(actual: &TokenStream, expected: &TokenStream) {
+        assert_eq!(actual.to_string(), expected.to_string());
+    }
+
+    #[test]
+    fn the_probe_is_the_first_statement() {
+        let function = quote!(
+            #[inline]
+            pub fn f<T: A>(x: T) -> impl B + use<T> {
+                x.y()
+            }
+        );
+        same(
+            &attribute(quote!(), function),
+            &quote! {
+                #[inline]
+                pub fn f<T: A>(x: T) -> impl B + use<T> {
+                    ::probe_runtime::__private::v1::function!(("f", ""));
+                    x.y()
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn name_and_crate() {
+        same(
+            &attribute(
+                quote!(crate = crate::p, name = "a::b",),
+                quote!(
+                    fn f() {
+                        probe!("x")
+                    }
+                ),
+            ),
+            &quote! {
+                fn f() {
+                    crate::p::__private::v1::function!(("a::b", ""));
+                    crate::p::point!("x")
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn raw_identifiers() {
+        same(
+            &attribute(
+                quote!(),
+                quote!(
+                    fn r#fn() {}
+                ),
+            ),
+            &quote!(
+                fn r#fn() {
+                    ::probe_runtime::__private::v1::function!(("fn", ""));
+                }
+            ),
+        );
+    }
+
+    #[test]
+    fn inner_attributes_stay_first() {
+        let function = quote!(
+            fn f() {
+                #![allow(x)]
+                #![allow(y)]
+                !a
+            }
+        );
+        same(
+            &attribute(quote!(), function),
+            &quote! {
+                fn f() {
+                    #![allow(x)]
+                    #![allow(y)]
+                    ::probe_runtime::__private::v1::function!(("f", ""));
+                    !a
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn points_in_the_body() {
+        same(
+            &attribute(
+                quote!(),
+                quote!(
+                    fn f() {
+                        if x != probe {
+                            g(|| probe!("a", ?b));
+                        }
+                        foo::probe!("c");
+                    }
+                ),
+            ),
+            &quote! {
+                fn f() {
+                    ::probe_runtime::__private::v1::function!(("f", ""));
+                    if x != probe { g(|| ::probe_runtime::point!("a", ?b)); }
+                    foo::probe!("c");
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn a_broken_body_is_kept() {
+        same(
+            &attribute(quote!(), quote!(fn f() { let = 1 1; })),
+            &quote!(fn f() { ::probe_runtime::__private::v1::function!(("f", "")); let = 1 1; }),
+        );
+    }
+
+    #[test]
+    fn errors_leave_the_item() {
+        let actual = attribute(
+            quote!(nome = "a", crate = k),
+            quote!(
+                pub fn f() {
+                    probe!("x")
+                }
+            ),
+        )
+        .to_string();
+        assert!(actual.starts_with(":: core :: compile_error !"), "{actual}");
+        assert!(actual.ends_with(r#"pub fn f () { k :: point ! ("x") }"#), "{actual}");
+    }
+
+    #[test]
+    fn a_const_fn_loses_its_points() {
+        let actual = attribute(
+            quote!(),
+            quote!(
+                const fn f() {
+                    probe!("x");
+                }
+            ),
+        )
+        .to_string();
+        assert!(actual.ends_with("const fn f () { () ; }"), "{actual}");
+    }
+
+    #[test]
+    fn other_items_come_back() {
+        for item in [
+            quote!(
+                struct S {
+                    a: u8,
+                }
+            ),
+            quote!(
+                fn f();
+            ),
+        ] {
+            let actual = attribute(quote!(), item.clone()).to_string();
+            assert_eq!(actual.matches("compile_error").count(), 1, "{actual}");
+            assert!(actual.ends_with(&item.to_string()), "{actual}");
+        }
+    }
+
+    #[test]
+    fn a_point() {
+        same(&point(quote!($crate; "n")), &quote!($crate::__private::v1::point! { ("n", ""); }));
+        same(
+            &point(quote!(::k; "n", a, ?b, %c, d = x + 1, e = ?f(y, z), r#type = %t,)),
+            &quote! {
+                ::k::__private::v1::point! { ("n", "") contained;
+                    "a" = value(&(a)), "b" = debug(&(b)), "c" = display(&(c)),
+                    "d" = value(&(x + 1)), "e" = debug(&(f(y, z))), "type" = display(&(t))
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn errors_of_a_point_are_one_expression() {
+        let actual = point(quote!(::k; NAME, a = b?)).to_string();
+        assert_eq!(actual.matches("compile_error").count(), 2, "{actual}");
+        assert!(actual.starts_with('{') && actual.ends_with('}'), "{actual}");
+    }
+
+    #[test]
+    fn usdt_goes_with_the_name() {
+        same(
+            &attribute(
+                quote!(usdt, args(x), group = "g"),
+                quote!(
+                    fn f(x: u32) {
+                        probe!(usdt, "y", x);
+                    }
+                ),
+            ),
+            &quote! {
+                fn f(x: u32) {
+                    ::probe_runtime::__private::v1::function!(("f", "group=g\nusdt=1\n", usdt); "x" = value(&(x)));
+                    ::probe_runtime::__private::v1::expand_point! { ::probe_runtime, "g"; usdt, "y", x };
+                }
+            },
+        );
+        same(
+            &point(quote!(::k; usdt, "n", a)),
+            &quote!(::k::__private::v1::point! { ("n", "usdt=1\n", usdt); "a" = value(&(a)) }),
+        );
+    }
+
+    #[test]
+    fn a_block_asks_for_all_of_its_functions() {
+        let actual = attribute(
+            quote!(usdt, all),
+            quote!(
+                impl S {
+                    fn f() {}
+                    const fn g() {}
+                }
+            ),
+        )
+        .to_string();
+        assert!(actual.contains(r#"(("S::f" , "usdt=1\n" , usdt))"#), "{actual}");
+        assert!(actual.contains(r#"(("S::g" , "skipped=const\n") inside)"#), "{actual}");
+    }
+}
