@@ -1,9 +1,8 @@
 //! Compiling an expression for one probe.
 
 use super::check::{Mismatch, Scope, Source, condition, mistake, scalar};
-use super::operator::{Arithmetic, Comparison};
 use super::program::{Constant, Operand, Program, REGISTERS, Step, Target, Within};
-use super::tree::{Node, Part};
+use super::tree::{Arithmetic, Comparison, Node, Part};
 use probe_core::abi::Type;
 
 struct Compiler<'a> {

@@ -21,8 +21,6 @@
 mod check;
 mod compile;
 mod datum;
-mod fault;
-mod operator;
 mod parse;
 mod predicate;
 mod print;
@@ -31,13 +29,11 @@ mod token;
 mod tree;
 
 pub use check::{Mismatch, Scope, groups, number};
-pub use datum::Datum;
-pub use fault::{FAULTS, Fault};
-pub use operator::Comparison;
+pub use datum::{Datum, FAULTS, Fault};
 pub use parse::Parser;
 pub use predicate::Predicate;
 pub use program::{Program, Surroundings};
-pub use tree::Node;
+pub use tree::{Comparison, Node};
 
 /// Greatest length of an expression, in bytes.
 pub const MOST_BYTES: usize = 4000;

@@ -1,8 +1,7 @@
 //! Parsing: operators from the loosest, `||`, to the closest.
 
-use super::operator::{Arithmetic, Comparison};
 use super::token::{Token, token};
-use super::tree::{Node, Part};
+use super::tree::{Arithmetic, Comparison, Node, Part};
 use super::{MOST_BYTES, MOST_DEPTH, MOST_NODES};
 use crate::error::{ParseError, floor_char_boundary};
 

@@ -3,9 +3,8 @@
 //! The steps lie in the reverse order of their execution: the compiler knows where a condition
 //! leads before it writes the condition.
 
-use super::datum::Datum;
-use super::fault::Fault;
-use super::operator::{Arithmetic, Comparison};
+use super::datum::{Datum, Fault};
+use super::tree::{Arithmetic, Comparison};
 use probe_core::abi::{Type, Value};
 
 /// Values at once while numbers are calculated.

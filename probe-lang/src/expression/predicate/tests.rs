@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::check::{Mismatch, Scope};
-use super::super::fault::Fault;
+use super::super::datum::Fault;
 use super::super::program::{Program, Step, Surroundings};
 use super::Predicate;
 use naive::{Naive, naive};

@@ -1,9 +1,8 @@
 //! The value of a tree, evaluated node by node.
 
 use super::Hit;
-use crate::expression::fault::Fault;
-use crate::expression::operator::{Arithmetic, Comparison};
-use crate::expression::tree::{Node, Part};
+use crate::expression::datum::Fault;
+use crate::expression::tree::{Arithmetic, Comparison, Node, Part};
 
 /// The meaning of a tree in its simplest form.
 pub(super) fn naive(node: &Node, hit: &Hit) -> Result<Naive, Fault> {
