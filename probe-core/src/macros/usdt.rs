@@ -123,14 +123,6 @@ macro_rules! __probe_v1_usdt_exit {
     };
 }
 
-/// Emits nothing.
-#[cfg(all(feature = "usdt", not(probe_backend = "patched")))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_usdt_exit {
-    ($name:literal) => {};
-}
-
 /// Without the feature, the source asks for a probe that no tool would see.
 #[cfg(not(feature = "usdt"))]
 #[doc(hidden)]
@@ -143,8 +135,8 @@ macro_rules! __probe_v1_usdt {
     };
 }
 
-/// `usdt!` has the message.
-#[cfg(not(feature = "usdt"))]
+/// Emits nothing. Without the feature, `usdt!` has the message.
+#[cfg(not(all(feature = "usdt", probe_backend = "patched")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_usdt_exit {

@@ -154,18 +154,18 @@ impl Group {
         let state = self.state.load(Relaxed);
         if state == GroupState::Pages as u32 {
             for ((number, counted), resources) in numbers.iter_mut().zip(&plan.counted).zip(&self.resources) {
-                let page = Page::from_number(resources.page.load(Relaxed));
+                let page = Page(resources.page.load(Relaxed));
                 // SAFETY: this thread has mapped it, in this process.
                 *number = unsafe { value(page, counted.event) }?;
             }
-            let leader = Page::from_number(self.resources[0].page.load(Relaxed));
+            let leader = Page(self.resources[0].page.load(Relaxed));
             // SAFETY: as above.
             return Some(unsafe { leader.times() });
         }
         if state != GroupState::Descriptor as u32 {
             return None;
         }
-        let leader = Descriptor::from_number(self.resources[0].descriptor.load(Relaxed) - 1);
+        let leader = Descriptor(self.resources[0].descriptor.load(Relaxed) - 1);
         let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
             // The program has closed it. Its number may belong to another file now, which must not
@@ -277,18 +277,18 @@ impl OpenEvents {
         let mut opened = Self { process, resources: NO_RESOURCES };
         let mut is_readable = true;
         for (at, counted) in plan.counted.iter().enumerate().take(EVENTS) {
-            let leader = (at != 0).then(|| Descriptor::from_number(opened.resources[0].1 - 1));
+            let leader = (at != 0).then(|| Descriptor(opened.resources[0].1 - 1));
             let wanted = counted.event.wanted(counted.user_mode_only);
             let descriptor = Descriptor::open(wanted, leader).inspect_err(|_| opened.close_all(process))?;
             let id = descriptor.id().unwrap_or_default();
-            opened.resources[at] = (0, descriptor.number() + 1, id);
+            opened.resources[at] = (0, descriptor.0 + 1, id);
             // The page keeps the event open. If the user may map no more pages, the descriptor
             // keeps it open.
             let Ok(page) = descriptor.map() else {
                 is_readable = false;
                 continue;
             };
-            opened.resources[at].0 = page.number();
+            opened.resources[at].0 = page.0;
             // SAFETY: this thread has just mapped it.
             is_readable &= unsafe {
                 if counted.event == PerfEvent::TaskClock { page.time().is_some() } else { page.is_counting() }
@@ -303,7 +303,7 @@ impl OpenEvents {
         // The remaining descriptors stay open under other numbers. The event and its id remain the
         // same.
         for (_, descriptor, _) in opened.resources.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
-            *descriptor = Descriptor::from_number(*descriptor - 1).move_to_high_number().number() + 1;
+            *descriptor = Descriptor(*descriptor - 1).move_to_high_number().0 + 1;
         }
         Ok((opened, if is_readable { GroupState::Pages } else { GroupState::Descriptor }))
     }
@@ -311,7 +311,7 @@ impl OpenEvents {
     fn close(&mut self, at: usize) {
         let (_, descriptor, id) = &mut self.resources[at];
         if *descriptor != 0 {
-            Descriptor::from_number(*descriptor - 1).close(*id);
+            Descriptor(*descriptor - 1).close(*id);
             *descriptor = 0;
         }
     }
@@ -323,10 +323,10 @@ impl OpenEvents {
             // A child does not inherit its parent's pages: other memory is mapped at these
             // addresses.
             if *page != 0 && self.process == process {
-                Page::from_number(*page).unmap();
+                Page(*page).unmap();
             }
             if *descriptor != 0 {
-                Descriptor::from_number(*descriptor - 1).close(*id);
+                Descriptor(*descriptor - 1).close(*id);
             }
         }
     }
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
         // Another thread's first hit closes the events that it finds, and so does a check for ended
         // threads. Then it opens its own, or fails to.
-        group.read(THREAD + 1, &plan, || assert_eq!(Descriptor::from_number(NONE).id(), None));
+        group.read(THREAD + 1, &plan, || assert_eq!(Descriptor(NONE).id(), None));
         assert_eq!(errno(), OWN);
         group.close(&plan, || true);
     }

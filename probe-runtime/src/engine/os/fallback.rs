@@ -404,11 +404,11 @@ pub(crate) mod perf {
 
     /// An event's descriptor. No event can be opened.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) struct Descriptor(());
+    pub(crate) struct Descriptor(pub(crate) i32);
 
     /// An event's page. No event can be opened.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) struct Page(());
+    pub(crate) struct Page(pub(crate) usize);
 
     /// The number of the only process.
     #[derive(Clone, Copy, Debug)]
@@ -442,26 +442,10 @@ pub(crate) mod perf {
         pub(crate) fn read(self, _values: &mut [u64]) -> Option<EventTimes> {
             None
         }
-
-        pub(crate) fn number(self) -> i32 {
-            0
-        }
-
-        pub(crate) fn from_number(_: i32) -> Self {
-            Self(())
-        }
     }
 
     #[expect(unsafe_code, reason = "the same as where there are some")]
     impl Page {
-        pub(crate) fn number(self) -> usize {
-            0
-        }
-
-        pub(crate) fn from_number(_: usize) -> Self {
-            Self(())
-        }
-
         pub(crate) fn unmap(self) {}
 
         /// # Safety

@@ -38,9 +38,9 @@ pub(crate) struct EventConfig {
     pub(crate) user_mode_only: bool,
 }
 
-/// An open event's descriptor. Only [`close`](Self::close) closes it.
+/// The number of an open event's descriptor. Only [`close`](Self::close) closes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Descriptor(i32);
+pub(crate) struct Descriptor(pub(crate) i32);
 
 /// The greatest number of events in a group.
 pub(crate) const MAX_GROUP_EVENTS: usize = 8;
@@ -131,7 +131,7 @@ impl Descriptor {
     /// # Errors
     /// The system's error number: `EPERM` if the user may not have more pages.
     pub(crate) fn map(self) -> Result<Page, i32> {
-        map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page::from_number)
+        map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page)
     }
 
     /// Reads the whole group of which this is the leader: `values.len()` events, in the order in
@@ -152,14 +152,6 @@ impl Descriptor {
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
         values.iter_mut().zip(rest).for_each(|(value, read)| *value = read);
         is_whole.then_some(EventTimes { enabled, running })
-    }
-
-    pub(crate) fn number(self) -> i32 {
-        self.0
-    }
-
-    pub(crate) fn from_number(number: i32) -> Self {
-        Self(number)
     }
 }
 

@@ -33,9 +33,9 @@ pub(crate) struct EventTimes {
     pub(crate) running: u64,
 }
 
-/// A mapped page. Only [`unmap`](Self::unmap) unmaps it.
+/// The address of a mapped page. Only [`unmap`](Self::unmap) unmaps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Page(usize);
+pub(crate) struct Page(pub(crate) usize);
 
 /// The processor's counters.
 trait Processor {
@@ -51,14 +51,6 @@ const MAY_TIME: u64 = 1 << 3;
 const MASKED_TIME: u64 = 1 << 5;
 
 impl Page {
-    pub(crate) fn number(self) -> usize {
-        self.0
-    }
-
-    pub(crate) fn from_number(number: usize) -> Self {
-        Self(number)
-    }
-
     /// Unmaps the page. No thread may read it any more.
     pub(crate) fn unmap(self) {
         // SAFETY: a mapping of ours.
