@@ -8,7 +8,6 @@
 //! leading zeros, a shift and an addition.
 
 use std::ops::RangeInclusive;
-#[cfg(feature = "latency")]
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of buckets for each doubling, as a power of two.
@@ -20,7 +19,6 @@ const MAX: u64 = (1 << 48) - 1;
 pub(super) const BUCKETS: usize = index(MAX) + 1;
 
 /// The counts of one thread.
-#[cfg(feature = "latency")]
 #[repr(C)]
 pub(super) struct Buckets([AtomicU64; BUCKETS]);
 
@@ -40,7 +38,6 @@ pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
 }
 
 /// Clamps a time to the values of a bucket. The last bucket has no upper end.
-#[cfg(feature = "latency")]
 pub(super) fn within(bucket: usize, time: u64) -> u64 {
     let values = values(bucket);
     let end = if bucket + 1 == BUCKETS { u64::MAX } else { *values.end() };
@@ -59,7 +56,6 @@ pub(super) fn grown(now: &[(usize, u64)], earlier: &[(usize, u64)]) -> Vec<(usiz
     now.iter().filter_map(more).collect()
 }
 
-#[cfg(feature = "latency")]
 impl Buckets {
     /// Counts a value. Only the thread that owns the histogram may call this, so no locked
     /// instruction is needed.

@@ -1,8 +1,13 @@
 //! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
 //! interface.
 
+// As in `engine`.
+#![cfg_attr(
+    not(probe_whole),
+    allow(dead_code, unused_imports, unused_macros, reason = "a consumer that is left out uses it")
+)]
+
 /// Reads the clock in this field of a meter, the only number that it needs.
-#[cfg(any(feature = "call-tree", feature = "latency", feature = "trace"))]
 macro_rules! reads_clock {
     ($($clock:ident).+) => {
         #[inline(always)]
@@ -18,7 +23,6 @@ macro_rules! reads_clock {
 }
 
 /// The quick part of a consumer that only passes hits to its `calls`.
-#[cfg(any(feature = "call-tree", feature = "latency"))]
 macro_rules! hits_quickly {
     ($consumer:ident) => {
         impl crate::engine::dispatch::QuickListener for $consumer {
@@ -42,13 +46,6 @@ macro_rules! hits_quickly {
 }
 
 /// Implements `Debug` by some of a type's fields.
-#[cfg(any(
-    feature = "latency",
-    feature = "profiler",
-    feature = "perf",
-    feature = "trace",
-    feature = "tracing"
-))]
 macro_rules! impl_debug {
     ($type:ident: $($field:ident),+) => {
         impl std::fmt::Debug for $type {

@@ -34,14 +34,11 @@ pub use budget::{Budget, UnusableBudget};
 use controller::{Controller, Daemon, ProfilerOptions, ProfilerState};
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
-#[cfg(feature = "perf")]
 pub(super) use sampler::Timed;
 use sampler::{Sampler, begins};
-#[cfg(feature = "perf")]
 pub(super) use thread_state::MAX_TIMED_CALLS;
 use time::{TimeSource, Used};
 
-#[cfg(feature = "perf")]
 use crate::engine::calls::Function;
 use crate::engine::clock::Clock;
 use crate::engine::control::{Consumer, DeliveryMode, ProbeSet, Start, Switch};
@@ -332,7 +329,6 @@ impl QuickListener for Profiler {
 
 /// For a consumer that measures the same calls in its own way: it passes on all methods of
 /// [`Consumer`] and keeps to this profiler's budget.
-#[cfg(feature = "perf")]
 impl Profiler {
     /// Sets the consumer's additional time at each of the two hits of a timed call, in nanoseconds.
     /// Called once, before attaching.

@@ -165,7 +165,6 @@ impl Sampler {
     }
 
     /// Returns the number of functions that there is room for.
-    #[cfg(feature = "perf")]
     pub(super) fn room(&self) -> usize {
         self.known.room()
     }

@@ -53,7 +53,6 @@ pub(super) fn push_id(ranges: &mut Vec<IdRange>, id: ProbeId) {
 
 /// How an operation switches sites, and the result.
 pub(super) struct Switching<'a> {
-    #[cfg_attr(not(probe_backend = "patched"), expect(dead_code, reason = "no text is written"))]
     pub(super) access: Access,
     pub(super) report: &'a mut Report,
     /// The objects of all sites stay loaded.

@@ -208,9 +208,7 @@ pub(crate) mod signal_catcher {
     pub(crate) enum WakeReason {
         Stopped,
         TimedOut,
-        #[expect(dead_code, reason = "nothing is discovered")]
         LookRequested,
-        #[expect(dead_code, reason = "there are no signals")]
         Signal(Signal),
     }
 
@@ -293,7 +291,6 @@ pub(crate) mod mapped_file {
 
     /// The sizes of a file's parts.
     #[derive(Clone, Copy, Debug)]
-    #[expect(dead_code, reason = "nobody maps a file here")]
     pub(crate) struct PartSizes {
         pub(crate) first: usize,
         pub(crate) other: usize,
