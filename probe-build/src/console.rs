@@ -22,11 +22,13 @@ pub(crate) struct Console {
     pub(crate) logger: Option<Arc<dyn BuildMessageLogger>>,
 }
 
-impl Console {
-    pub(crate) fn new() -> Self {
+impl Default for Console {
+    fn default() -> Self {
         Self { metadata: true, warnings: true, output: true, logger: None }
     }
+}
 
+impl Console {
     /// Forwards a compiler's output.
     pub(crate) fn forward(&self, command: &Command, output: &Output) {
         let mut stdout = io::stdout().lock();

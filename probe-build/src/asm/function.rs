@@ -119,6 +119,7 @@ impl<'a> Extents<'a> {
 }
 
 /// The symbols as the directives describe them.
+#[derive(Default)]
 struct SymbolTable<'a> {
     functions: HashSet<&'a str>,
     indirect: HashSet<&'a str>,
@@ -130,13 +131,7 @@ struct SymbolTable<'a> {
 
 impl<'a> SymbolTable<'a> {
     fn read(lines: &[Line<'a>]) -> Self {
-        let mut all = Self {
-            functions: HashSet::new(),
-            indirect: HashSet::new(),
-            aliases: HashMap::new(),
-            called: HashSet::new(),
-            global: HashSet::new(),
-        };
+        let mut all = Self::default();
         for line in lines {
             match &line.statement {
                 Statement::Directive { name, arguments } => all.directive(name, arguments),

@@ -21,12 +21,7 @@ pub(super) struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     pub(super) fn read(lines: &[Line<'a>]) -> Self {
-        let mut reader = SectionReader {
-            known: HashMap::new(),
-            names: Vec::new(),
-            arguments: Vec::new(),
-            stack: Vec::new(),
-        };
+        let mut reader = SectionReader::default();
         let start = reader.number(vec![".text"], None);
         let (mut current, mut previous) = (start, start);
         let mut of_line = Vec::with_capacity(lines.len());
@@ -67,6 +62,7 @@ impl<'a> Sections<'a> {
     }
 }
 
+#[derive(Default)]
 struct SectionReader<'a> {
     known: HashMap<Vec<&'a str>, Section>,
     names: Vec<&'a str>,

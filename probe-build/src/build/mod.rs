@@ -37,7 +37,7 @@ pub fn include() -> PathBuf {
 ///     .exclude_functions("hash_*")
 ///     .compile("parser");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Build {
     /// All settings but the files, which are compiled one by one.
     cc: cc::Build,
@@ -62,16 +62,7 @@ impl Build {
     /// assert_eq!(build.get_files().count(), 1);
     /// ```
     pub fn new() -> Self {
-        Self {
-            cc: cc::Build::new(),
-            files: Vec::new(),
-            whole: OnceLock::new(),
-            out_dir: None,
-            is_cuda: false,
-            console: Console::new(),
-            sites: Sites::default(),
-            exclusions: Exclusions::default(),
-        }
+        Self::default()
     }
 
     /// Returns the settings for a change.
@@ -92,12 +83,6 @@ impl Build {
     /// Returns all files, first those that `configure_cc` has added.
     fn sources(&self) -> Vec<PathBuf> {
         self.whole().get_files().map(Path::to_owned).collect()
-    }
-}
-
-impl Default for Build {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -67,7 +67,7 @@ const EXPECTED_HIT_SHARE: f64 = 0.5;
 const SWITCH_FUNCTION_NS: f64 = 400.0;
 
 /// Decides when the next rebalance or hot check is due. Pure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct RebalanceSchedule {
     pub(super) last: Timestamp,
     /// How long calls may have gone untimed by then, and how much of that no window looked at.
@@ -86,16 +86,7 @@ pub(super) struct RebalanceSchedule {
 impl RebalanceSchedule {
     /// Creates a schedule whose first rebalance is due after [`MIN_REBALANCE_NS`].
     pub(super) fn new() -> Self {
-        Self {
-            last: Timestamp::default(),
-            untimed: 0.0,
-            unwatched: 0.0,
-            hits: 0.0,
-            cost: 0.0,
-            next_check: 0.0,
-            interval: MIN_REBALANCE_NS,
-            max_interval: f64::INFINITY,
-        }
+        Self { interval: MIN_REBALANCE_NS, max_interval: f64::INFINITY, ..Self::default() }
     }
 
     /// Returns the latest time of the next rebalance.

@@ -256,7 +256,7 @@ const MAX_WINDOW_SITES: f64 = 16_384.0;
 const PAYING_INTERVAL_NS: f64 = 60e6;
 
 /// The state of sampling intervals and windows. Pure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Windows {
     phase: Phase,
     /// The minimum length of a sampling interval.
@@ -288,8 +288,9 @@ pub(super) struct Windows {
 }
 
 /// The part of the sampling interval, with the time since when it lasts.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 enum Phase {
+    #[default]
     Idle,
     Warming(f64),
     /// With two numbers for each function by then: its calls, and those of them that are not later
@@ -309,23 +310,14 @@ impl Windows {
     ) -> Self {
         let switching = (2.0 * functions as f64).min(FEW_SITES as f64) * SWITCH_SITE_NS;
         Self {
-            phase: Phase::Idle,
             min_interval,
-            interval_start: 0.0,
-            interval_end: 0.0,
-            window_start: 0.0,
-            next_accounting: 0.0,
             cost: price(2.0 * WINDOW_NS + switching, 100.0),
-            spent_before: 0.0,
             warm_up: WARM_UP_WINDOWS,
             max_sites: FEW_SITES as f64,
-            functions: Vec::new(),
-            in_each_window: 0,
             weight: 1.0,
             weight_of_others: 1.0,
-            timed: 0.0,
-            is_partial: false,
             random: seed | 1,
+            ..Self::default()
         }
     }
 
