@@ -24,7 +24,6 @@ use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, ProbeState, Registry};
 use crate::engine::sites::{Mode, RefusalReason, Report, TextPolicy};
-#[cfg(probe_backend = "patched")]
 use probe_core::abi::{Convention, Definition};
 
 /// Whether there is any attachment, for hooks.

@@ -2,7 +2,6 @@
 
 use super::lock;
 use crate::engine::dispatch;
-#[cfg(probe_backend = "patched")]
 use crate::engine::dispatch::guard;
 #[cfg(probe_backend = "patched")]
 use crate::engine::entry::backend::announce;

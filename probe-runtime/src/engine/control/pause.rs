@@ -8,9 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ProbeSet;
-#[cfg(probe_backend = "patched")]
-use super::attachments::AttachmentRecord;
-use super::attachments::AttachmentTable;
+use super::attachments::{AttachmentRecord, AttachmentTable};
 use super::lock::{Control, ControlGuard, lock, lock_inlined, operate, with_objects};
 use super::probe_attachments::AttachmentSlot;
 use super::reclaim::finish_operation;
@@ -22,9 +20,7 @@ use crate::engine::error::Error;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::registry::{ProbeId, provider};
-#[cfg(probe_backend = "patched")]
-use crate::engine::sites::{self, Instruction};
-use crate::engine::sites::{Access, Mode, RefusalReason, Report, Visibility};
+use crate::engine::sites::{self, Access, Instruction, Mode, RefusalReason, Report, Visibility};
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 #[inline(always)]

@@ -9,9 +9,7 @@ use super::join::JoinRule;
 use super::lock::{Control, operate};
 use super::sites::PatchPolicy;
 use crate::engine::error::Error;
-use crate::engine::os::objects::KeptLoaded;
-#[cfg(probe_backend = "patched")]
-use crate::engine::os::objects::freeze;
+use crate::engine::os::objects::{KeptLoaded, freeze};
 use crate::engine::registry::{ProbeId, ProbeInfo, provider};
 use crate::engine::sites::{TextPolicy, UnmatchedTerm, Visibility};
 use probe_core::abi::Definition;
