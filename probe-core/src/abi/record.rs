@@ -1,9 +1,9 @@
 //! The record of a site, one for each machine-code copy of a probe, and the ELF note that leads to
 //! an object's records and definitions.
 //!
-//! The record lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code it describes.
-//! So the linker drops it together with a discarded function, and keeps the table in the order of
-//! the code.
+//! The record lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code that it
+//! describes. So the linker drops it together with a discarded function, and keeps the table in the
+//! order of the code.
 //!
 //! Each assembler context that holds a site emits the note; all notes of one object say the same. A
 //! loaded object is found through `dl_iterate_phdr` and `PT_NOTE`, a file through its program
