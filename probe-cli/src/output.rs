@@ -63,6 +63,11 @@ impl Output {
         Self { has_heading: view.has_heading(), ..Self::text(draw(view, stdout_width())) }
     }
 
+    /// Shows a view whose texts are sentences, which no width cuts.
+    pub fn whole(view: &View<'_>) -> Self {
+        Self { has_heading: view.has_heading(), ..Self::text(draw(view, None)) }
+    }
+
     /// Shows notes only.
     pub fn notes(notes: Vec<String>) -> Self {
         Self { notes, ..Self::text(String::new()) }

@@ -3,14 +3,15 @@
 //! A terminal breaks lines that are longer than its width, which makes a table unreadable. Files
 //! and pipes get whole rows, and so does a terminal with `--wide`.
 
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use probe_report::View;
 use terminal_size::{Width, terminal_size};
 
-use crate::text::escape_lines;
+use crate::text::{escape, escape_lines};
 
 static IS_WIDE: AtomicBool = AtomicBool::new(false);
 
@@ -27,14 +28,39 @@ pub fn stdout_width() -> Option<usize> {
     Some(terminal_size().map_or(80, |(Width(width), _)| width.into()))
 }
 
+/// The most bytes of a view that is drawn. A program that is not ours could ask for any number by a
+/// column as wide as a frame.
+const MAX_DRAWN: usize = 512 << 20;
+
+/// Text up to a length.
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_DRAWN {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
 /// Draws a view: lines without spaces at their ends, and with control characters escaped.
 pub fn draw(view: &View<'_>, width: Option<usize>) -> String {
-    let mut text = String::new();
-    // Writing to a string never fails.
-    let _ = match width {
+    let mut view = view.clone();
+    view.map_texts(|text| match escape(text) {
+        Cow::Owned(escaped) => Some(escaped),
+        Cow::Borrowed(_) => None,
+    });
+    let mut text = Bounded(String::new());
+    let drawn = match width {
         Some(width) => write!(text, "{view:width$}"),
         None => write!(text, "{view}"),
     };
+    let Bounded(mut text) = text;
+    if drawn.is_err() {
+        text.push_str("\n… and more than can be shown");
+    }
     let mut lines = String::with_capacity(text.len() + 1);
     for line in escape_lines(&text).lines() {
         lines.push_str(line.trim_end());
@@ -54,8 +80,25 @@ mod tests {
         let mut table = Table::new(["probe", "group"]);
         table.row(["app::\x1b[2J", ""]);
         let view = View { notes: vec!["1 hit was lost\r".to_owned()], ..View::table(table) };
-        let expected = "probe      group\napp::\\u{1b}[2J\n1 hit was lost\\r\n";
+        let expected = "probe            group\napp::\\u{1b}[2J\n1 hit was lost\\r\n";
         assert_eq!(draw(&view, None), expected);
         assert_eq!(draw(&View::text(""), None), "");
+        // Names stay in their rows, and in the width.
+        let mut table = Table::new(["probe", "hits"]);
+        table.row(["a\nshop::pay  999", "1"]);
+        assert_eq!(
+            draw(&View::table(table.clone()), None),
+            "probe              hits\na\\nshop::pay  999     1\n"
+        );
+        assert_eq!(draw(&View::table(table), Some(18)), "probe         hits\n…op::pay  999     1\n");
+    }
+
+    #[test]
+    fn a_view_of_any_size_is_drawn_up_to_a_length() {
+        let mut table = Table::new(["hits"]);
+        table.push("1".repeat(64 << 10));
+        (0..20_000).for_each(|_| _ = table.push(None::<u64>));
+        let text = draw(&View::table(table), None);
+        assert!(text.len() <= MAX_DRAWN + 100 && text.ends_with("\n… and more than can be shown\n"));
     }
 }

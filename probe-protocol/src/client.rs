@@ -16,7 +16,7 @@ use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
 use crate::discovery::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Program, client_error};
 use crate::error::ClientError;
-use crate::frame::{decode_reply, decode_values, decode_welcome, encode_call, greeting};
+use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
 use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, ReportForm, Request, Status};
 
 /// A connection to a running program.
@@ -57,9 +57,6 @@ const MAX_ANSWER_BYTES: usize = 512 << 20;
 /// so only an answer without an end has many small ones.
 const MIN_PART_BYTES: usize = 16 << 10;
 
-/// How many times as much memory as bytes in a frame values take.
-const VALUE_GROWTH: usize = 4;
-
 /// A report, and the lines that complete it.
 ///
 /// ```no_run
@@ -73,52 +70,29 @@ const VALUE_GROWTH: usize = 4;
 pub struct Report {
     /// The report, in the asked format.
     pub text: String,
-    /// Lines that the format has no place for. A report as text ends with its notes.
+    /// Lines that the format has no place for. A report as text or JSON ends with its notes.
     pub notes: Vec<String>,
     /// Nanoseconds of CPU time that the program has used for this client since the last answer that
     /// told them: [`Done::cpu_ns`].
     pub cpu_ns: u64,
 }
 
-/// A report for people, see [`Client::view`].
+/// A report as values, see [`Client::view`] and [`Client::document`].
 ///
 /// ```no_run
 /// # let mut client = probe_protocol::Client::connect(4711)?;
-/// print!("{:80}", client.view(1, 0)?.view); // within 80 columns
-/// # Ok::<(), probe_protocol::ClientError>(())
-/// ```
-#[derive(Clone, PartialEq, Debug)]
-pub struct ViewReport {
-    /// The view, with its notes.
-    pub view: View<'static>,
-    /// See [`Report::cpu_ns`].
-    pub cpu_ns: u64,
-}
-
-/// A report for programs, see [`Client::document`].
-///
-/// ```no_run
-/// # let mut client = probe_protocol::Client::connect(4711)?;
-/// for row in client.document(1, 0, &[])?.document.rows {
+/// print!("{:80}", client.view(1, 0)?.values); // within 80 columns
+/// for row in client.document(1, 0, &[])?.values.rows {
 ///     println!("{:?} {:?}", row.text("function"), row.number("calls"));
 /// }
 /// # Ok::<(), probe_protocol::ClientError>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
-pub struct DocumentReport {
-    /// The values.
-    pub document: Document<'static>,
-    /// Lines that complete it.
-    pub notes: Vec<String>,
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct ReportValues<V> {
+    /// The values, with their notes.
+    pub values: V,
     /// See [`Report::cpu_ns`].
     pub cpu_ns: u64,
-}
-
-/// The bytes and texts of an answer.
-struct Answer {
-    values: Vec<u8>,
-    text: String,
-    end: Done,
 }
 
 impl Client {
@@ -275,23 +249,31 @@ impl Client {
     pub fn report(&mut self, attachment: u32, consumer: u32, format: &str) -> Result<Report, ClientError> {
         match format {
             "txt" => {
-                let ViewReport { view, cpu_ns } = self.view(attachment, consumer)?;
-                Ok(Report { text: view.to_string(), notes: Vec::new(), cpu_ns })
+                let ReportValues { values, cpu_ns } = self.view(attachment, consumer)?;
+                Ok(Report { text: values.to_string(), notes: Vec::new(), cpu_ns })
             }
             "json" => {
                 let form = ReportForm::Document { only: Vec::new() };
-                let Answer { values, text, end: Done { notes, cpu_ns } } =
-                    self.answer(attachment, consumer, form)?;
-                if values.is_empty() {
-                    return Ok(Report { text, notes, cpu_ns });
-                }
-                let document: Document<'static> = decode_values(&values)?;
-                Ok(Report { text: document.json(&notes), notes: Vec::new(), cpu_ns })
+                let (mut document, mut text) = (Document::default(), String::new());
+                let Done { notes, cpu_ns } =
+                    self.read_report(attachment, consumer, form, |body| match body {
+                        Body::Report(part) => document.add(part),
+                        Body::Text(part) => {
+                            text.push_str(&part);
+                            true
+                        }
+                        _ => false,
+                    })?;
+                let text = if text.is_empty() { document.json() } else { text };
+                Ok(Report { text, notes, cpu_ns })
             }
             format => {
-                let form = ReportForm::File { format: format.to_owned() };
-                let Answer { text, end: Done { notes, cpu_ns }, .. } =
-                    self.answer(attachment, consumer, form)?;
+                let (form, mut text) = (ReportForm::File { format: format.to_owned() }, String::new());
+                let Done { notes, cpu_ns } = self.read_report(attachment, consumer, form, |body| {
+                    let Body::Text(part) = body else { return false };
+                    text.push_str(&part);
+                    true
+                })?;
                 Ok(Report { text, notes, cpu_ns })
             }
         }
@@ -302,12 +284,19 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn view(&mut self, attachment: u32, consumer: u32) -> Result<ViewReport, ClientError> {
-        let Answer { values, end: Done { notes, cpu_ns }, .. } =
-            self.answer(attachment, consumer, ReportForm::View)?;
-        let mut view: View<'static> = decode_values(&values)?;
-        view.notes.extend(notes);
-        Ok(ViewReport { view, cpu_ns })
+    pub fn view(
+        &mut self,
+        attachment: u32,
+        consumer: u32,
+    ) -> Result<ReportValues<View<'static>>, ClientError> {
+        let mut values = View::text("");
+        let Done { notes, cpu_ns } =
+            self.read_report(attachment, consumer, ReportForm::View, |body| match body {
+                Body::Report(part) => values.add(part),
+                _ => false,
+            })?;
+        values.notes.extend(notes);
+        Ok(ReportValues { values, cpu_ns })
     }
 
     /// Returns the values of a report of one of the runtime's consumers. With numbers of probes, it
@@ -323,24 +312,34 @@ impl Client {
         attachment: u32,
         consumer: u32,
         only: &[u32],
-    ) -> Result<DocumentReport, ClientError> {
+    ) -> Result<ReportValues<Document<'static>>, ClientError> {
         let form = ReportForm::Document { only: only.to_vec() };
-        let Answer { values, end: Done { notes, cpu_ns }, .. } = self.answer(attachment, consumer, form)?;
-        if values.is_empty() {
-            return Err(ClientError::Unexpected);
-        }
-        Ok(DocumentReport { document: decode_values(&values)?, notes, cpu_ns })
+        let mut values = Document::default();
+        let Done { notes, cpu_ns } = self.read_report(attachment, consumer, form, |body| match body {
+            Body::Report(part) => values.add(part),
+            _ => false,
+        })?;
+        values.notes.extend(notes);
+        Ok(ReportValues { values, cpu_ns })
     }
 
-    fn answer(&mut self, attachment: u32, consumer: u32, form: ReportForm) -> Result<Answer, ClientError> {
+    /// Asks for a report, and reads its parts: `add` returns whether one is as expected.
+    fn read_report(
+        &mut self,
+        attachment: u32,
+        consumer: u32,
+        form: ReportForm,
+        mut add: impl FnMut(Body) -> bool,
+    ) -> Result<Done, ClientError> {
         self.send(Request::Report { attachment, consumer, form }, None)?;
-        let mut answer = Answer { values: Vec::new(), text: String::new(), end: Done::default() };
         loop {
             match self.next_part()? {
-                Body::Values(bytes) => answer.values.extend(bytes),
-                Body::Text(text) => answer.text.push_str(&text),
-                Body::Done(end) => return Ok(Answer { end, ..answer }),
-                _ => return Err(ClientError::Unexpected),
+                Body::Done(end) => return Ok(end),
+                part => {
+                    if !add(part) {
+                        return Err(ClientError::Unexpected);
+                    }
+                }
             }
         }
     }
@@ -482,7 +481,7 @@ impl AsFd for Client {
 fn counted_bytes(payload: usize, body: &Body) -> usize {
     let memory = match body {
         Body::Probes(probes) => size_of_val(&probes[..]),
-        Body::Values(bytes) => VALUE_GROWTH * bytes.len(),
+        Body::Report(part) => part.memory(),
         _ => 0,
     };
     payload.max(memory).max(MIN_PART_BYTES)
@@ -491,12 +490,14 @@ fn counted_bytes(payload: usize, body: &Body) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probe_report::{Part, Row};
 
     #[test]
     fn parts_count_by_the_memory_that_they_take() {
         assert_eq!(counted_bytes(9, &Body::Text(String::new())), 16 << 10);
         assert_eq!(counted_bytes(40_000, &Body::Text(String::new())), 40_000);
-        assert_eq!(counted_bytes(9_000, &Body::Values(vec![0; 8_000])), 32_000);
+        let rows = Body::Report(Part::Rows(vec![Row::new(); 1000]));
+        assert_eq!(counted_bytes(1_003, &rows), 1000 * size_of::<Row<'_>>());
         assert_eq!(counted_bytes(9, &Body::Probes(vec![Probe::default(); 1000])), 1000 * size_of::<Probe>());
     }
 }

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
+use probe_report::Part;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -204,6 +205,21 @@ pub fn encode_reply(reply: &Reply) -> Vec<u8> {
     encode(reply)
 }
 
+/// Returns the payload of a reply with a part of a report, without a copy of its values.
+///
+/// ```
+/// use probe_protocol::{Body, Part, Reply, encode_part, encode_reply};
+///
+/// let part = Part::Notes(vec!["3 calls were not measured".to_owned()]);
+/// let copied = Reply { id: 7, body: Body::Report(part.clone()) };
+/// assert_eq!(encode_part(7, &part), encode_reply(&copied));
+/// ```
+pub fn encode_part(id: u32, part: &Part<'_>) -> Vec<u8> {
+    /// The number of `Body::Report` among its choices.
+    const REPORT: u32 = 6;
+    encode(&(id, REPORT, part))
+}
+
 /// Reads a reply.
 ///
 /// # Errors
@@ -214,35 +230,6 @@ pub fn encode_reply(reply: &Reply) -> Vec<u8> {
 /// ```
 pub fn decode_reply(payload: &[u8]) -> Result<Reply, FrameError> {
     decode(payload)
-}
-
-/// Returns the bytes of a report's values: a [`Document`](probe_report::Document) or a
-/// [`View`](probe_report::View). [`Body::Values`](crate::Body::Values) carries them in parts.
-///
-/// ```
-/// use probe_protocol::{decode_values, encode_values};
-/// use probe_report::{Document, Row};
-///
-/// let document = Document { rows: vec![Row::new().with("hits", 7_u64)], ..Document::default() };
-/// assert_eq!(decode_values(&encode_values(&document)), Ok(document));
-/// ```
-pub fn encode_values(values: &impl Serialize) -> Vec<u8> {
-    encode(values)
-}
-
-/// Reads a report's values.
-///
-/// # Errors
-/// [`FrameError::Malformed`].
-///
-/// ```
-/// use probe_protocol::decode_values;
-/// use probe_report::Document;
-///
-/// assert!(decode_values::<Document<'_>>(&[1, 99]).is_err());
-/// ```
-pub fn decode_values<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, FrameError> {
-    decode(bytes)
 }
 
 fn encode(message: &impl Serialize) -> Vec<u8> {
@@ -261,9 +248,7 @@ fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
 mod tests {
     use super::*;
     use crate::message::{Attach, Body, FailureKind, Probe, ProbeField, ReportForm, Request, Status};
-    use probe_report::{
-        self as seen, Bound, Cell, Document, Histogram, Place, Row, Shown, Table, TableCell, View,
-    };
+    use probe_report::{Bound, Cell, Document, Histogram, Place, Row, Shown, TableCell, View};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -296,8 +281,6 @@ mod tests {
             let request = Request::Report { attachment: 4, consumer: 0, form };
             assert_eq!(encode_call(&Call { id: 1, request }), [&[1, 3, 4, 0][..], bytes].concat());
         }
-        let values = Reply { id: 1, body: Body::Values(vec![7, 8]) };
-        assert_eq!(encode_reply(&values), [1, 6, 2, 7, 8]);
         let failure = Failure { kind: FailureKind::Internal, message: "a".into(), at: Some(3) };
         let failed = Reply { id: 0, body: Body::Failed(failure) };
         assert_eq!(encode_reply(&failed), [0, 5, 9, 1, b'a', 1, 3]);
@@ -310,7 +293,13 @@ mod tests {
 
     /// The structures of reports, by the numbers that the document has.
     #[test]
-    fn values_are_as_documented() {
+    fn reports_are_as_documented() {
+        let sent = |part: Part<'static>, bytes: &[u8]| {
+            let reply = Reply { id: 1, body: Body::Report(part) };
+            let expected = [&[1, 6], bytes].concat();
+            assert_eq!(encode_reply(&reply), expected);
+            assert_eq!(decode_reply(&expected), Ok(reply));
+        };
         let cells = [
             (Cell::Nothing, &[0][..]),
             (Cell::from("a"), &[1, 1, b'a']),
@@ -324,11 +313,12 @@ mod tests {
             (Cell::Rows(vec![Row::new()]), &[9, 1, 0]),
         ];
         for (cell, bytes) in cells {
-            let document = Document { head: Row::new().with("n", cell), ..Document::default() };
-            let expected = [&[1, 1, b'n'], bytes, &[0, 0]].concat();
-            assert_eq!(encode_values(&document), expected);
-            assert_eq!(decode_values(&expected), Ok(document));
+            sent(Part::Head(Row::new().with("n", cell)), &[&[0, 1, 1, b'n'], bytes].concat());
         }
+        sent(Part::Rows(vec![Row::new(), Row::new()]), &[1, 2, 0, 0]);
+        sent(Part::Rest(Row::new()), &[2, 0]);
+        sent(Part::Text("a".into()), &[3, 1, b'a']);
+        sent(Part::Heading(vec!["h".into()]), &[4, 1, 1, b'h']);
         let shown = [
             (Shown::Nothing, &[0][..]),
             (Shown::Text("a".into()), &[1, 1, b'a']),
@@ -344,16 +334,11 @@ mod tests {
             (Shown::Bar(9), &[11, 9]),
         ];
         for (value, bytes) in shown {
-            let mut table = Table::new(["h"]);
-            table.push(TableCell::bounded(Bound::AtLeast, value));
-            let view = View { notes: vec!["n".to_owned()], ..View::table(table) };
-            let expected = [&[1, 1, 1, b'h', 1, 2], bytes, &[1, 1, b'n']].concat();
-            assert_eq!(encode_values(&view), expected);
-            assert_eq!(decode_values(&expected), Ok(view));
+            let cell = TableCell::bounded(Bound::AtLeast, value);
+            sent(Part::Cells(vec![cell]), &[&[5, 1, 2], bytes].concat());
         }
         let place = Place { name: "a".into(), depth: 2, is_thread: true, below: 9, ..Place::default() };
-        let tree = View::new(seen::Body::CallTree(vec![place]), Vec::new());
-        assert_eq!(encode_values(&tree), [2, 1, 1, b'a', 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 9, 0]);
+        sent(Part::Places(vec![place]), &[6, 1, 1, b'a', 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 9]);
         let histogram = Histogram {
             path: "p".into(),
             file: "".into(),
@@ -362,35 +347,36 @@ mod tests {
             hits: 3,
             buckets: vec![(1_u64.into(), 2_u64.into(), 3)],
         };
-        let expected = [3, 1, 1, b'p', 0, 1, 1, 1, b'k', 1, b'v', 3, 1, 0, 3, 1, 0, 3, 2, 3, 0];
-        assert_eq!(encode_values(&View::new(seen::Body::Histograms(vec![histogram]), Vec::new())), expected);
+        let bytes = [7, 1, 1, b'p', 0, 1, 1, 1, b'k', 1, b'v', 3, 1, 0, 3, 1, 0, 3, 2, 3];
+        sent(Part::Histograms(vec![histogram]), &bytes);
+        sent(Part::Notes(vec!["n".into()]), &[8, 1, 1, b'n']);
     }
 
     /// Rows in rows in rows would take as much of the reader's stack as a program likes.
     #[test]
     fn rows_in_cells_have_no_rows() {
         let inner = Row::new().with("a", Row::new());
-        let document = Document { head: Row::new().with("b", inner), ..Document::default() };
-        assert_eq!(decode_values::<Document<'_>>(&encode_values(&document)), Err(FrameError::Malformed));
+        let part = Part::Head(Row::new().with("b", inner));
+        let reply = Reply { id: 1, body: Body::Report(part) };
+        assert_eq!(decode_reply(&encode_reply(&reply)), Err(FrameError::Malformed));
     }
 
     proptest! {
-        /// Values that were read are drawn, and are the same once they were written and read again.
+        /// Whatever comes as a report is drawn.
         #[test]
-        fn any_bytes_are_values_or_an_error(
-            bytes in proptest::collection::vec(prop_oneof![0..12_u8, any::<u8>()], 0..200),
+        fn any_bytes_are_a_report_or_an_error(
+            parts in proptest::collection::vec(
+                proptest::collection::vec(prop_oneof![0..12_u8, any::<u8>()], 0..60), 0..6),
             width in 0..90_usize,
         ) {
-            if let Ok(document) = decode_values::<Document<'_>>(&bytes) {
-                let again = encode_values(&document);
-                prop_assert_eq!(encode_values(&decode_values::<Document<'_>>(&again).unwrap()), again);
-                let _ = document.json(&[]);
+            let (mut document, mut view) = (Document::default(), View::text(""));
+            for bytes in parts {
+                let bytes = [&[1, 6][..], &bytes].concat();
+                if let Ok(Reply { body: Body::Report(part), .. }) = decode_reply(&bytes) {
+                    let _ = (document.add(part.clone()), view.add(part));
+                }
             }
-            if let Ok(view) = decode_values::<View<'_>>(&bytes) {
-                let again = encode_values(&view);
-                prop_assert_eq!(encode_values(&decode_values::<View<'_>>(&again).unwrap()), again);
-                let _ = (view.to_string(), format!("{view:width$}"));
-            }
+            let _ = (document.json(), view.to_string(), format!("{view:width$}"));
         }
 
         /// A message that was read is the same once it was written and read again; nothing panics.
@@ -400,7 +386,8 @@ mod tests {
                 prop_assert_eq!(decode_call(&encode_call(&call)), Ok(call));
             }
             if let Ok(reply) = decode_reply(&payload) {
-                prop_assert_eq!(decode_reply(&encode_reply(&reply)), Ok(reply));
+                let again = encode_reply(&reply);
+                prop_assert_eq!(decode_reply(&again).map(|it| encode_reply(&it)), Ok(again));
             }
             let _ = decode_welcome(&[&greeting()[..], &payload].concat());
             let _ = after_greeting(&payload);

@@ -47,18 +47,20 @@ mod socket;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};
 pub use frame::{
-    FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_values,
-    decode_welcome, encode_call, encode_reply, encode_values, encode_welcome, frame, greeting, payload_len,
+    FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_welcome,
+    encode_call, encode_part, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
     Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Failure, FailureKind,
     Hello, OwnRules, Probe, ProbeField, Reply, ReportForm, Request, Status,
 };
 pub use output_file::OutputFile;
+/// The values of reports, from `probe-report`.
+pub use probe_report::{Cell, Document, Part, Row, View};
 #[cfg(target_os = "linux")]
 pub use {
     channel::{Channel, ChannelError, ReceivedFrame, writable_file},
-    client::{Client, DocumentReport, Report, ViewReport},
+    client::{Client, Report, ReportValues},
     directory::{is_stale, own_directory, remove_all_stale, socket_path},
     discovery::{AgentSocket, sockets},
     listener::{BindError, Listener},

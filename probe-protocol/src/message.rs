@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use probe_report::Part;
 use serde::{Deserialize, Serialize};
 
 /// The program that answers, in its first frame.
@@ -62,7 +63,7 @@ pub enum Request {
     Status,
     /// Attaches consumers. The answer is [`Body::Attached`].
     Attach(Attach),
-    /// Asks for a report: [`Body::Values`] or [`Body::Text`] several times, then [`Body::Done`]
+    /// Asks for a report: [`Body::Report`] or [`Body::Text`] several times, then [`Body::Done`]
     /// with its notes.
     Report {
         /// The attachment's number.
@@ -178,7 +179,7 @@ impl Attach {
 /// let reply = Reply { id: 1, body: Body::Done(Done::default()) };
 /// assert!(reply.body.is_last());
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reply {
     /// The number of the request; 0 if the agent could not read one.
     pub id: u32,
@@ -193,7 +194,7 @@ pub struct Reply {
 ///
 /// assert!(!Body::Text("a part of a report".to_owned()).is_last());
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Body {
     /// Some of the probes of a list. More follow.
@@ -208,14 +209,14 @@ pub enum Body {
     Attached(Attached),
     /// The request failed.
     Failed(Failure),
-    /// A part of the bytes of a report's values. More follows.
-    Values(Vec<u8>),
+    /// A part of a document or of a view. More follows.
+    Report(Part<'static>),
 }
 
 impl Body {
     /// Returns whether this is the end of an answer.
     pub fn is_last(&self) -> bool {
-        !matches!(self, Self::Probes(_) | Self::Text(_) | Self::Values(_))
+        !matches!(self, Self::Probes(_) | Self::Text(_) | Self::Report(_))
     }
 }
 

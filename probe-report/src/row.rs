@@ -220,19 +220,20 @@ mod flat {
 
 /// A report for programs: its rows, and the members around them.
 #[derive(Clone, Default, PartialEq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Document<'a> {
     /// The members before the rows: whose report it is, and when it was measured.
     pub head: Row<'a>,
     pub rows: Vec<Row<'a>>,
     /// The members after the rows.
     pub rest: Row<'a>,
+    /// Sentences that complete it, of a line or more each.
+    pub notes: Vec<String>,
 }
 
 impl Document<'_> {
     /// Writes the report as JSON, with one row per line, and the notes as its last member.
-    pub fn json(&self, notes: &[String]) -> String {
-        json(&self.head, self.rows.iter().map(Row::json), &self.rest, notes)
+    pub fn json(&self) -> String {
+        json(&self.head, self.rows.iter().map(Row::json), &self.rest, &self.notes)
     }
 }
 

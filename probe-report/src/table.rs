@@ -69,7 +69,17 @@ pub struct TableCell<'a> {
     pub value: Shown<'a>,
 }
 
-impl TableCell<'_> {
+impl<'a> TableCell<'a> {
+    /// Returns its texts.
+    pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut Cow<'a, str>> {
+        let (one, other) = match &mut self.value {
+            Shown::Text(text) => (Some(text), None),
+            Shown::Name { path, file, .. } => (Some(path), Some(file)),
+            _ => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
     /// The value is a bound of the true one.
     pub fn bounded(bound: Bound, value: impl Into<Self>) -> Self {
         Self { bound, ..value.into() }
@@ -142,11 +152,10 @@ impl<'a, T: Into<TableCell<'a>>> From<Option<T>> for TableCell<'a> {
 
 /// Rows under a heading.
 #[derive(Clone, PartialEq, Default, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Table<'a> {
-    heading: Vec<Cow<'a, str>>,
+    pub(crate) heading: Vec<Cow<'a, str>>,
     /// Row by row.
-    cells: Vec<TableCell<'a>>,
+    pub(crate) cells: Vec<TableCell<'a>>,
 }
 
 impl<'a> Table<'a> {
@@ -305,19 +314,30 @@ impl Layout {
 
     /// Makes the columns fit a width: texts are cut, and then the last numbers are left out.
     fn fit(&self, columns: &mut [Drawn<'_>], room: usize) {
-        let total = |columns: &[Drawn<'_>], cap: usize| {
-            let widths = columns.iter().enumerate().filter(|(_, it)| !it.is_left_out);
-            let widths = widths.map(|(at, it)| it.least(at).max(it.width.min(cap)) + GAP);
-            widths.sum::<usize>().saturating_sub(GAP)
+        let widths = |columns: &[Drawn<'_>], cap: usize| {
+            let shown = columns.iter().enumerate().filter(|(_, it)| !it.is_left_out);
+            shown.map(|(at, it)| it.least(at).max(it.width.min(cap)) + GAP).sum::<usize>().saturating_sub(GAP)
         };
-        while total(columns, 0) > room {
-            // A table without a number says nothing.
-            let mut numbers = columns.iter_mut().filter(|it| it.is_whole && !it.is_left_out).rev();
-            let (Some(last), Some(_)) = (numbers.next(), numbers.next()) else { break };
-            last.is_left_out = true;
+        let mut least = widths(columns, 0);
+        // A table without a number says nothing, so the first one stays.
+        let numbers: Vec<_> = (0..columns.len()).filter(|at| columns[*at].is_whole).skip(1).collect();
+        for at in numbers.into_iter().rev() {
+            if least <= room {
+                break;
+            }
+            least = least.saturating_sub(columns[at].least(at) + GAP);
+            columns[at].is_left_out = true;
         }
-        let widest = columns.iter().map(|it| it.width).max().unwrap_or(0);
-        let cap = (0..=widest).rev().find(|cap| total(columns, *cap) <= room).unwrap_or(0);
+        // The largest cap that fits; 0 if none does.
+        let (mut cap, mut too_wide) = (0, columns.iter().map(|it| it.width).max().unwrap_or(0) + 1);
+        while too_wide - cap > 1 {
+            let middle = cap.midpoint(too_wide);
+            if widths(columns, middle) <= room {
+                cap = middle;
+            } else {
+                too_wide = middle;
+            }
+        }
         for (at, column) in columns.iter_mut().enumerate() {
             let width = column.least(at).max(column.width.min(cap));
             if column.is_whole || column.is_left_out || column.width <= width {

@@ -5,11 +5,10 @@ use std::fmt;
 
 use crate::call_tree::{self, Place};
 use crate::histogram::{self, Histogram};
-use crate::table::Table;
+use crate::table::{Table, TableCell};
 
 /// The body of a view.
 #[derive(Clone, PartialEq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Body<'a> {
     /// Of a consumer that writes its report itself.
     Text(Cow<'a, str>),
@@ -20,7 +19,6 @@ pub enum Body<'a> {
 
 /// A report for people. It is drawn within the formatter's width, if there is one.
 #[derive(Clone, PartialEq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct View<'a> {
     pub body: Body<'a>,
     /// Sentences below it, of a line or more each.
@@ -38,6 +36,34 @@ impl<'a> View<'a> {
 
     pub fn table(table: Table<'a>) -> Self {
         Self::new(Body::Table(table), Vec::new())
+    }
+
+    /// Changes each text that a table, a tree or a histogram has in a line: for texts of unknown
+    /// origin.
+    pub fn map_texts(&mut self, change: impl Fn(&str) -> Option<String>) {
+        let change = |text: &mut Cow<'a, str>| {
+            if let Some(changed) = change(text) {
+                *text = changed.into();
+            }
+        };
+        match &mut self.body {
+            Body::Text(_) => (),
+            Body::Table(table) => {
+                table.heading.iter_mut().for_each(change);
+                table.cells.iter_mut().flat_map(TableCell::texts).for_each(change);
+            }
+            Body::CallTree(places) => {
+                places.iter_mut().flat_map(|it| [&mut it.name, &mut it.file]).for_each(change);
+            }
+            Body::Histograms(histograms) => {
+                for it in histograms {
+                    [&mut it.path, &mut it.file].into_iter().for_each(change);
+                    it.keys.iter_mut().flat_map(|(name, key)| [name, key]).for_each(change);
+                    let bounds = it.buckets.iter_mut().flat_map(|(from, to, _)| [from, to]);
+                    bounds.flat_map(TableCell::texts).for_each(change);
+                }
+            }
+        }
     }
 
     /// Returns whether the body has nothing but its heading.

@@ -18,7 +18,7 @@ pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let (machine, tested) = (Machine::this(), self_test().map_err(|error| error.to_string()));
     let checks = all_checks(&machine, &tested, |event| count(event, &machine), folder.as_deref());
     let mut shown =
-        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::view(&view(&checks)) };
+        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::whole(&view(&checks)) };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
         shown.exit = Exit::Finding;
     }
@@ -170,7 +170,10 @@ fn count(event: PerfEvent, machine: &Machine) -> Result<(), String> {
     };
     let paranoid =
         machine.number("proc/sys/kernel/perf_event_paranoid").and_then(|it| i32::try_from(it).ok());
-    let why = |error: io::Error| perf_failure(error.raw_os_error().unwrap_or(0), paranoid);
+    let why = |error: io::Error| match error.raw_os_error() {
+        Some(number) => perf_failure(number, paranoid),
+        None => error.to_string(),
+    };
     counter.map(drop).map_err(|error| format!("{name}: {}", why(error)))
 }
 

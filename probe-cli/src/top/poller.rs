@@ -494,7 +494,7 @@ impl Question<'_> {
             report => report?,
         };
         self.took += Duration::from_nanos(report.cpu_ns);
-        Ok(Some(report.document))
+        Ok(Some(report.values))
     }
 
     /// Returns the program's CPU time for the answers since the last call.

@@ -34,7 +34,7 @@ fn row(function: &str, file: &str, line: u32, numbers: &[(&'static str, Option<f
 }
 
 fn report(seconds: f64, rows: Vec<Row<'static>>, rest: Row<'static>) -> Document<'static> {
-    Document { head: Row::new().with("duration", seconds), rows, rest }
+    Document { head: Row::new().with("duration", seconds), rows, rest, notes: Vec::new() }
 }
 
 fn estimates(seconds: f64, calls: f64) -> Document<'static> {

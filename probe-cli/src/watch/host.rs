@@ -61,7 +61,7 @@ impl RuleHost for Connection {
 
     fn read(&mut self, id: &u32) -> Answer<Reading, Self> {
         let report = self.ask(ANSWER_TIMEOUT, |client| client.document(*id, 0, &[]))?;
-        reading(&report.document).map_err(HostError::Refused)
+        reading(&report.values).map_err(HostError::Refused)
     }
 
     fn create(&mut self, name: &str) -> Result<OutputFile, String> {

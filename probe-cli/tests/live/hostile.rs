@@ -15,9 +15,9 @@ use std::time::Duration;
 use probe_protocol::{
     Attached, AttachedConsumer, AttachmentInfo, Body, Channel, ConsumerInfo, Done, Failure, FailureKind,
     Hello, Listener, Probe, ProbeField, Reply, ReportForm, Request, Status, decode_call, encode_reply,
-    encode_values, encode_welcome,
+    encode_welcome,
 };
-use probe_report::{Body as Seen, Definition, Document, Histogram, Place, Row, Table, TableCell, View};
+use probe_report::{Body as Seen, Definition, Document, Histogram, Part, Place, Row, Table, TableCell, View};
 use probe_tests::turn::turn;
 use probe_trace::layout::{block, event, field, sub_buffer};
 
@@ -69,6 +69,7 @@ fn counted(times: u64) -> Document<'static> {
         head: Row::new().with("duration", times as f64).with(EVIL, EVIL),
         rows: vec![row.with("sites", 1_u64).with("hits", 1000 * times).with(EVIL, EVIL)],
         rest: Row::new().with("note", EVIL),
+        notes: vec![EVIL.to_owned()],
     }
 }
 
@@ -219,12 +220,16 @@ fn answer(channel: &Channel, fails: bool) {
             }
             Request::Report { form, .. } => {
                 reports += 1;
-                send(match form {
+                let part = |part: Part<'static>| Ok::<_, ()>(send(Body::Report(part)));
+                match form {
                     // One that can be read lets rules fire.
-                    ReportForm::Document { .. } => Body::Values(encode_values(&counted(reports))),
-                    ReportForm::View => Body::Values(encode_values(&seen(reports))),
-                    _ => Body::Text(evil()),
-                });
+                    ReportForm::Document { .. } => {
+                        let Document { head, rows, rest, notes } = counted(reports);
+                        Document::send(head, rows.into_iter(), rest, notes, 1, part).unwrap();
+                    }
+                    ReportForm::View => seen(reports).send(1, part).unwrap(),
+                    _ => send(Body::Text(evil())),
+                }
                 send(done());
             }
             _ => send(done()),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use probe_protocol::{
     Attached, Body, Channel, Done, Failure, FailureKind, Hello, Listener, Reply, Request, decode_call,
-    encode_reply, encode_values, encode_welcome,
+    encode_reply, encode_welcome,
 };
-use probe_report::{Document, Row};
+use probe_report::{Part, Row};
 use probe_tests::turn::turn;
 
 use crate::program::Folder;
@@ -78,8 +78,8 @@ fn answer(channel: &Channel, end: End, seconds: &mut u64) {
                 *seconds += 1;
                 let row = Row::new().with("probe", "f").with("kind", "entry").with("hits", *seconds * 1000);
                 let head = Row::new().with("duration", *seconds as f64);
-                let report = Document { head, rows: vec![row], ..Document::default() };
-                send(Body::Values(encode_values(&report)));
+                send(Body::Report(Part::Head(head)));
+                send(Body::Report(Part::Rows(vec![row])));
                 send(done());
                 if end == End::Idle {
                     return;

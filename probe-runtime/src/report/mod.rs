@@ -23,7 +23,5 @@ pub(crate) use notes::footnotes;
 pub(crate) use notes::{foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::{left_out, missing};
-#[cfg(probe_agent)]
-pub(crate) use source::document;
 pub use source::{ReportSource, Rows};
 pub(crate) use source::{head, head_of_list, json, program, shown, view};

@@ -3,8 +3,6 @@
 use std::env::{self, consts::EXE_SUFFIX};
 use std::process;
 
-#[cfg(probe_agent)]
-use probe_report::Document;
 use probe_report::{Body, Cell, JsonObject, Row, View};
 
 use crate::engine::period::Period;
@@ -36,6 +34,11 @@ pub trait ReportSource {
         self.missing()
     }
 
+    /// Returns the sentences about figures that no member of the rows or around them tells.
+    fn untold(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the sentences about figures that CSV has no place for.
     fn missing(&self) -> Vec<String> {
         Vec::new()
@@ -47,13 +50,8 @@ pub trait ReportSource {
 /// Writes a report as JSON, with one row per line, and these notes.
 pub(crate) fn json(report: &dyn ReportSource, notes: &[String]) -> String {
     let rows = report.rows().map(|row| row.json());
-    probe_report::json(&report.head(), rows, &report.rest(), notes)
-}
-
-/// Returns the values of a report that programs read.
-#[cfg(probe_agent)]
-pub(crate) fn document(report: &dyn ReportSource) -> Document<'_> {
-    Document { head: report.head(), rows: report.rows().collect(), rest: report.rest() }
+    let notes: Vec<_> = report.untold().into_iter().chain(notes.iter().cloned()).collect();
+    probe_report::json(&report.head(), rows, &report.rest(), &notes)
 }
 
 /// Returns what people see of a report, with further notes.

@@ -54,7 +54,7 @@ fn ask(client: &mut Client, attachment: u32) {
     assert_eq!(refused(client.list(&(long("a,") + "a"))), FailureKind::NoMatch);
     // As many numbers of probes as fit: of one byte each.
     let report = client.document(attachment, 0, &vec![7; FRAME]).unwrap();
-    assert_eq!(report.document.head.text("consumer"), Some("count"), "{report:?}");
+    assert_eq!(report.values.head.text("consumer"), Some("count"), "{report:?}");
 }
 
 #[test]

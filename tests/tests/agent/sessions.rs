@@ -77,7 +77,7 @@ fn a_report_may_be_of_some_functions() {
         if consumer != 0 {
             assert!(u128::from(report.cpu_ns) <= since.elapsed().as_nanos(), "{report:?}");
         }
-        report.document.rows
+        report.values.rows
     };
     let [entry, exit, point] = ["entry", "exit", "point"].map(number);
     for (only, many) in

@@ -133,7 +133,7 @@ fn reports<'a>(
     let mut reports = Vec::new();
     for (consumer, formats) in (0..).zip(consumers) {
         if !is_json {
-            reports.push(Some(Shown::View(client.view(attachment, consumer)?.view)));
+            reports.push(Some(Shown::View(client.view(attachment, consumer)?.values)));
             continue;
         }
         let has_json = formats.iter().any(|it| it == "json");

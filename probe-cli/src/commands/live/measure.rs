@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use probe_core::Kind;
-use probe_protocol::{Attach, Client, ClientError, DocumentReport, FailureKind, Probe, ViewReport};
+use probe_protocol::{Attach, Client, ClientError, FailureKind, Probe, ReportValues};
 
 use crate::args::{Measure, Running, Target};
 use crate::live::{Program, Schedule, Screen, Shown, Stop, WatchEnd, attachment_notes, unless_ended, watch};
@@ -79,13 +79,16 @@ struct Report {
 fn report(client: &mut Client, attachment: u32, is_json: bool) -> Result<Option<Report>, Failure> {
     if is_json {
         let report = unless_ended(client.document(attachment, 0, &[]))?;
-        return Ok(report.map(|DocumentReport { document, notes, .. }| Report {
-            has_rows: !document.rows.is_empty(),
-            shown: Shown::Json(document.json(&notes) + "\n"),
+        return Ok(report.map(|ReportValues { values, .. }| Report {
+            has_rows: !values.rows.is_empty(),
+            shown: Shown::Json(values.json() + "\n"),
         }));
     }
     let report = unless_ended(client.view(attachment, 0))?;
-    Ok(report.map(|ViewReport { view, .. }| Report { has_rows: !view.is_empty(), shown: Shown::View(view) }))
+    Ok(report.map(|ReportValues { values, .. }| Report {
+        has_rows: !values.is_empty(),
+        shown: Shown::View(values),
+    }))
 }
 
 /// Returns how a command with an empty report ends, and adds the reason.

@@ -191,6 +191,10 @@ impl ReportSource for Groups {
         }
     }
 
+    fn untold(&self) -> Vec<String> {
+        Groups::notes(self)
+    }
+
     fn missing(&self) -> Vec<String> {
         Groups::notes(self)
     }

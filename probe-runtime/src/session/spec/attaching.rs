@@ -312,7 +312,7 @@ impl SpecAttachment {
     /// Returns notes that complete the report: terms of the selector that match no probe, as
     /// `PROBES` prints them on stderr; a consumer that failed, hits that were not delivered, sites
     /// that were refused or changed. Empty if there is nothing to note. The report as text ends
-    /// with them; JSON and CSV have no place for them.
+    /// with them, and JSON has them as `notes`; CSV has no place for them.
     ///
     /// ```
     /// #[probe_runtime::probe]

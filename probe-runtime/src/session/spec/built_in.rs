@@ -10,7 +10,7 @@ use std::path::Path;
 use probe_trace::export;
 
 use super::Format;
-use super::reported::Reported;
+use super::reported::{Reported, rendered};
 use super::reporter::{Rendered, Reporter};
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
@@ -66,9 +66,10 @@ macro_rules! values {
         }
 
         fn report(attachment: &Attachment<Self>, format: Format) -> Rendered {
+            let source: fn(&Attachment<Self>, &[ProbeId]) -> _ = $source;
             match format {
                 $($format => $own(attachment),)*
-                _ => Reported::report(attachment, format),
+                _ => rendered(&source(attachment, &[]), format, Self::notes(attachment)),
             }
         }
 

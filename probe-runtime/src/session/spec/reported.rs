@@ -50,13 +50,15 @@ impl<C: Reporter> Reported for Attachment<C> {
     fn report(&self, format: Format) -> Rendered {
         let has = format != Format::Prometheus && C::FORMATS.contains(&format);
         let format = if has { format } else { Format::Text };
-        match (C::source(self, &[]), format) {
-            (Some(source), Format::Text) => view(&*source, C::notes(self)).to_string().into(),
-            (Some(source), Format::Json) => json(&*source, &C::notes(self)).into(),
-            (Some(source), Format::Csv) => Rendered { content: source.csv(), missing: source.missing() },
+        let source = match format {
+            Format::Text | Format::Json | Format::Csv => C::source(self, &[]),
+            _ => None,
+        };
+        match (source, format) {
+            (Some(source), format) => rendered(&*source, format, C::notes(self)),
             (None, Format::Text) => with_notes(self, C::report(self, Format::Text)),
             (None, Format::Json) => with_notes_in_json(self, C::report(self, format)),
-            _ => C::report(self, format),
+            (None, format) => C::report(self, format),
         }
     }
 
@@ -99,6 +101,15 @@ impl<C: Reporter> Reported for Attachment<C> {
         if let Some(measure) = C::MEASURE {
             measure(self, into);
         }
+    }
+}
+
+/// Renders values: as text, unless JSON or CSV is asked for.
+pub(super) fn rendered(source: &dyn ReportSource, format: Format, notes: Vec<String>) -> Rendered {
+    match format {
+        Format::Json => json(source, &notes).into(),
+        Format::Csv => Rendered { content: source.csv(), missing: source.missing() },
+        _ => view(source, notes).to_string().into(),
     }
 }
 

@@ -140,7 +140,8 @@ pub trait Reporter: Consumer + Sized {
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
 
     /// Returns the values of a report of this crate's consumers, without the functions that have
-    /// none of these probes; of all functions if there are none.
+    /// none of these probes; of all functions if there are none. Other crates can't name its type.
+    /// What [Rendering](#rendering) says holds for it, too.
     #[doc(hidden)]
     fn source(attachment: &Attachment<Self>, only: &[ProbeId]) -> Option<Box<dyn ReportSource>> {
         let _ = (attachment, only);

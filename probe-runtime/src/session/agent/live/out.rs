@@ -28,7 +28,11 @@ impl Out<'_> {
 
     /// Sends the end of the answer.
     pub(super) fn last(&self, body: Body) -> Result<(), ChannelError> {
-        self.channel.send(&encode_reply(&Reply { id: self.id, body }), None, PATIENCE)
+        self.send_payload(&encode_reply(&Reply { id: self.id, body }))
+    }
+
+    pub(super) fn send_payload(&self, payload: &[u8]) -> Result<(), ChannelError> {
+        self.channel.send(payload, None, PATIENCE)
     }
 }
 

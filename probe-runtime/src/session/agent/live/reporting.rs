@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use probe_protocol::{Body, FailureKind, ReportForm, encode_values};
-use probe_report::View;
+use probe_protocol::{Body, FailureKind, MAX_FRAME, ReportForm, encode_part};
+use probe_report::{Document, Part, View};
 
 use super::attachments::{ClientAttachment, flush, has_snapshots};
 use super::out::{Out, done};
-use super::stop::{Stop, failed};
+use super::stop::{Stop, cut, failed};
 use super::{PART, PATIENCE};
 #[cfg(feature = "metrics")]
 use crate::engine::dispatch::lost_hits;
@@ -16,7 +16,7 @@ use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
-use crate::report::{document, view};
+use crate::report::view;
 use crate::session::spec::{Format, Rendered, SpecAttachment};
 use probe_lang::error::floor_char_boundary;
 use probe_lang::format::endings;
@@ -31,7 +31,7 @@ fn consumer(attachment: &ClientAttachment, consumer: u32) -> Result<&SpecAttachm
 
 fn known_format(one: &SpecAttachment, format: &str) -> Result<Format, Stop> {
     one.formats().iter().copied().find(|it| it.ending() == format).ok_or_else(|| {
-        let format = super::stop::cut(format.to_owned(), 20);
+        let format = cut(format.to_owned(), 20);
         let (name, has) = (one.consumer(), endings(one.formats()));
         let message = format!("`{name}` has no report as .{format}; it has {has}");
         failed(FailureKind::Malformed, message)
@@ -53,17 +53,23 @@ pub(super) fn report(
                 return file(one, Format::Json.ending(), out);
             };
             // Notes are about all sites, of which each is looked at.
-            let notes = if only.is_empty() { one.notes() } else { Vec::new() };
-            send_values(&encode_values(&document(&*source)), out)?;
-            Ok(done(notes))
+            let mut notes = source.untold();
+            notes.extend(if only.is_empty() { one.notes() } else { Vec::new() });
+            let (head, rows, rest) = (source.head(), source.rows(), source.rest());
+            Document::send(head, rows, rest, bounded(notes), PART, |part| send(&part, out))?;
+            Ok(done([]))
         }
         ReportForm::View => {
             // The client may read the file of a trace as it grows: it has the events before.
             let missing = flush(one, PATIENCE);
-            match one.reported().source(&[]) {
-                Some(source) => send_values(&encode_values(&view(&*source, one.notes())), out)?,
-                None => send_values(&encode_values(&View::text(one.to_string())), out)?,
-            }
+            let Some(source) = one.reported().source(&[]) else {
+                let text = one.to_string();
+                let missing = missing.filter(|it| !text.contains(it.as_str()));
+                View::text(text).send(PART, |part| send(&part, out))?;
+                return Ok(done(missing));
+            };
+            let View { body, notes } = view(&*source, one.notes());
+            View::new(body, bounded(notes)).send(PART, |part| send(&part, out))?;
             Ok(done(missing))
         }
         ReportForm::File { format } => file(one, format, out),
@@ -71,8 +77,18 @@ pub(super) fn report(
     }
 }
 
-fn send_values(bytes: &[u8], out: &Out<'_>) -> Result<(), Stop> {
-    bytes.chunks(PART).try_for_each(|part| out.send(Body::Values(part.to_vec())))
+fn send(part: &Part<'_>, out: &Out<'_>) -> Result<(), Stop> {
+    let payload = encode_part(out.id, part);
+    if payload.len() > MAX_FRAME {
+        let message = format!("a row of the report takes {} bytes; a frame has {MAX_FRAME}", payload.len());
+        return Err(failed(FailureKind::Limit, message));
+    }
+    out.send_payload(&payload).map_err(Stop::Channel)
+}
+
+/// Cuts notes that no frame holds.
+fn bounded(notes: Vec<String>) -> Vec<String> {
+    notes.into_iter().map(|note| cut(note, 2 * PART)).collect()
 }
 
 /// Sends the content of a report's file.
