@@ -362,7 +362,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes as a report is drawn.
+        /// A report of any bytes is drawn.
         #[test]
         fn any_bytes_are_a_report_or_an_error(
             parts in proptest::collection::vec(

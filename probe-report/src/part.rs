@@ -228,7 +228,11 @@ mod tests {
 
     fn parts<'a>(view: &View<'a>, bytes: usize) -> Vec<Part<'a>> {
         let mut parts = Vec::new();
-        view.clone().send(bytes, |part| Ok::<_, ()>(parts.push(part))).unwrap();
+        let add = |part| {
+            parts.push(part);
+            Ok::<_, ()>(())
+        };
+        view.clone().send(bytes, add).unwrap();
         parts
     }
 

@@ -220,7 +220,10 @@ fn answer(channel: &Channel, fails: bool) {
             }
             Request::Report { form, .. } => {
                 reports += 1;
-                let part = |part: Part<'static>| Ok::<_, ()>(send(Body::Report(part)));
+                let part = |part: Part<'static>| {
+                    send(Body::Report(part));
+                    Ok::<_, ()>(())
+                };
                 match form {
                     // One that can be read lets rules fire.
                     ReportForm::Document { .. } => {

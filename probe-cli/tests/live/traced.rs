@@ -62,8 +62,8 @@ fn each_line_is_an_object() {
     assert!(points.iter().all(|row| row["probe"] == "live::program::half" && row["fields"]["half"].is_u64()));
     let times: Vec<_> = rows.iter().map(|row| row["time_ns"].as_u64().unwrap()).collect();
     assert!(times.is_sorted());
-    // Sites are switched one after the other, so calls at the beginning and at the end may lack some.
-    // From the end of a thread's first whole call to that of its last one, each call has all.
+    // Sites are switched one after the other, so calls at the beginning and at the end may lack
+    // some. From the end of a thread's first whole call to that of its last one, each call has all.
     let threads: BTreeSet<_> = rows.iter().map(|row| row["tid"].as_u64()).collect();
     for thread in threads {
         let of_thread: Vec<_> = rows.iter().filter(|row| row["tid"].as_u64() == thread).collect();

@@ -58,6 +58,25 @@ fn a_client_is_greeted_before_the_first_barrier() {
     assert_eq!(target.client().hello().pid, target.pid());
 }
 
+/// A report has all of its notes, as a table and as JSON.
+#[test]
+fn a_report_has_all_notes() {
+    let target = Target::new();
+    let mut client = target.client();
+    let terms: Vec<_> = (0..20).map(|number| format!("agent::wrok{number}")).collect();
+    let spec = format!("{}, agent::work=count", terms.join(", "));
+    let id = client.attach(&Attach::new(spec)).unwrap().id;
+    // Eight terms by their names, and the number of the others.
+    const LAST: &str = "and 12 more terms match no probe";
+    let document = client.document(id, 0, &[]).unwrap().values;
+    assert_eq!((document.notes.len(), document.notes[8].as_str()), (9, LAST));
+    let json: Value = serde_json::from_str(&document.json()).unwrap();
+    assert_eq!((json["notes"].as_array().unwrap().len(), &json["notes"][8]), (9, &LAST.into()));
+    let text = client.report(id, 0, "txt").unwrap().text;
+    assert_eq!(text.lines().last(), Some(LAST));
+    client.detach(id).unwrap();
+}
+
 /// A report may be of the functions with some probes, and the program tells what answers cost it.
 #[test]
 fn a_report_may_be_of_some_functions() {
