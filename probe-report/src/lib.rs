@@ -10,8 +10,8 @@
 //! A running program sends rows and views, and whoever asked draws them: nothing is read back from
 //! text. Everything here is pure.
 //!
-//! Parts for `probe-runtime`, `probe-protocol` and `probectl` of the same version. Not public API:
-//! it changes with any version.
+//! Parts for `probe-runtime`, `probe-protocol` and `probectl` of the same version. `probe-protocol`
+//! re-exports what its client returns; the rest changes with any version.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

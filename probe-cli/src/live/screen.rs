@@ -64,7 +64,7 @@ impl Screen {
 /// A report as a command shows it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shown {
-    /// A document, which ends with a line feed.
+    /// A document.
     Json(String),
     /// Tables and texts.
     View(View<'static>),

@@ -67,13 +67,13 @@ fn a_report_has_all_notes() {
     let spec = format!("{}, agent::work=count", terms.join(", "));
     let id = client.attach(&Attach::new(spec)).unwrap().id;
     // Eight terms by their names, and the number of the others.
-    const LAST: &str = "and 12 more terms match no probe";
+    let last = "and 12 more terms match no probe";
     let document = client.document(id, 0, &[]).unwrap().values;
-    assert_eq!((document.notes.len(), document.notes[8].as_str()), (9, LAST));
+    assert_eq!((document.notes.len(), document.notes[8].as_str()), (9, last));
     let json: Value = serde_json::from_str(&document.json()).unwrap();
-    assert_eq!((json["notes"].as_array().unwrap().len(), &json["notes"][8]), (9, &LAST.into()));
+    assert_eq!((json["notes"].as_array().unwrap().len(), &json["notes"][8]), (9, &last.into()));
     let text = client.report(id, 0, "txt").unwrap().text;
-    assert_eq!(text.lines().last(), Some(LAST));
+    assert_eq!(text.lines().last(), Some(last));
     client.detach(id).unwrap();
 }
 

@@ -241,7 +241,7 @@ fn in_nanoseconds(duration: Duration) -> u64 {
 
 /// Formats a share from 0 to 1 as a percentage.
 fn percent(part: f64) -> String {
-    format!("{:.2} %", 100.0 * part)
+    TableCell::share(part).to_string()
 }
 
 functions!(Profile, FunctionProfile, "sampled", "hits that were not counted, because memory was short");

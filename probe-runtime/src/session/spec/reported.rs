@@ -10,11 +10,9 @@ use crate::engine::control::Attachment;
 use crate::engine::control::Untyped;
 #[cfg(probe_agent)]
 use crate::engine::registry::ProbeId;
-#[cfg(probe_agent)]
-use crate::report::ReportSource;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::Metrics;
-use crate::report::{json, view};
+use crate::report::{ReportSource, json, view};
 use probe_report::{array, quoted};
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
