@@ -258,9 +258,9 @@ mod tests {
         let document = include_str!("../docs/protocol.md");
         let documented = |side: &str| -> Vec<Vec<u8>> {
             let frames = document.lines().filter_map(|line| line.strip_prefix(side)?.strip_prefix(' '));
-            let bytes =
-                |line: &str| line.split_whitespace().map(|it| u8::from_str_radix(it, 16).unwrap()).collect();
-            frames.map(bytes).collect()
+            let digits = |line: &str| line.split_whitespace().collect::<String>();
+            let byte = |at: &[u8]| u8::from_str_radix(str::from_utf8(at).unwrap(), 16).unwrap();
+            frames.map(|line| digits(line).as_bytes().chunks(2).map(byte).collect()).collect()
         };
         let hello = Hello { runtime: "0.1.0".into(), pid: 7, executable: "/bin/app".into() };
         let status = Status { probes: 3, threads: 4, clients: 1, ..Status::default() };
