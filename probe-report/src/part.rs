@@ -12,6 +12,15 @@ use crate::table::{Shown, Table, TableCell};
 use crate::view::{Body, View};
 
 /// A part of a document or of a view.
+///
+/// ```
+/// use probe_report::{Part, View};
+///
+/// let mut view = View::text("");
+/// assert!(view.add(Part::Heading(vec!["hits".into()])));
+/// assert!(view.add(Part::Cells(vec![7_u64.into()])));
+/// assert_eq!(view.to_string(), "hits\n   7");
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Part<'a> {

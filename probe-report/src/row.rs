@@ -7,6 +7,13 @@ use std::time::Duration;
 use crate::json::{JsonObject, array, decimal, quoted};
 
 /// One value of a row.
+///
+/// ```
+/// use probe_report::Cell;
+///
+/// assert_eq!(Cell::from(Some(7_u64)), Cell::Number(7));
+/// assert_eq!(Cell::from(None::<f64>), Cell::Nothing);
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Cell<'a> {
@@ -28,6 +35,14 @@ pub enum Cell<'a> {
 }
 
 /// Named values.
+///
+/// ```
+/// use probe_report::Row;
+///
+/// let row = Row::new().with("function", "app::go").with("calls", 7_u64);
+/// assert_eq!((row.text("function"), row.number("calls")), (Some("app::go"), Some(7.0)));
+/// assert_eq!(row.number("mean_ns"), None);
+/// ```
 #[derive(Clone, PartialEq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Row<'a>(pub Vec<(Cow<'a, str>, Cell<'a>)>);
@@ -219,6 +234,14 @@ mod flat {
 }
 
 /// A report for programs: its rows, and the members around them.
+///
+/// ```
+/// use probe_report::{Document, Row};
+///
+/// let rows = vec![Row::new().with("calls", 7_u64)];
+/// let document = Document { rows, ..Document::default() };
+/// assert_eq!(document.json(), "{\"rows\":[\n{\"calls\":7}\n]}");
+/// ```
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Document<'a> {
     /// The members before the rows: whose report it is, and when it was measured.

@@ -18,6 +18,16 @@ pub enum Body<'a> {
 }
 
 /// A report for people. It is drawn within the formatter's width, if there is one.
+///
+/// ```
+/// use probe_report::{Table, Time, View};
+///
+/// let mut table = Table::new(["function", "mean"]);
+/// table.push("app::store::read").push(Time(1_500));
+/// let view = View::table(table);
+/// assert_eq!(view.to_string(), "function             mean\napp::store::read  1.50 µs");
+/// assert_eq!(format!("{view:21}"), "function         mean\n…store::read  1.50 µs");
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct View<'a> {
     pub body: Body<'a>,
