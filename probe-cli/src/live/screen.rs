@@ -54,7 +54,8 @@ impl Screen {
         let mut out = io::stdout().lock();
         match mem::take(&mut self.shown) {
             0 => (),
-            lines => write!(out, "\x1b[{lines}A\x1b[J")?,
+            // The terminal may have written `^C` at the cursor.
+            lines => write!(out, "\r\x1b[{lines}A\x1b[J")?,
         }
         out.write_all(text.as_bytes())?;
         out.flush()

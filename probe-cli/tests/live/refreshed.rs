@@ -29,7 +29,7 @@ fn a_table_is_refreshed() {
             "{table:?}"
         );
         if at + 1 < tables.len() {
-            assert_eq!(lines[lines.len() - 1], format!("\x1b[{}A", lines.len() - 1), "{table:?}");
+            assert_eq!(lines[lines.len() - 1], format!("\r\x1b[{}A", lines.len() - 1), "{table:?}");
         }
     }
     program.is_as_before();
