@@ -35,7 +35,7 @@ pub use histogram::Histogram;
 pub use json::{JsonObject, array, decimal, quoted};
 pub use names::{Definition, ending, labels, shortened};
 pub use nouns::{count, was};
-pub use part::Part;
+pub use part::{Part, text_parts};
 pub use perf_failure::perf_failure;
 pub use probe_lang::units::Time;
 pub use row::{Cell, Document, Row, json};

@@ -2,6 +2,7 @@
 //! together knows the memory of each.
 
 use std::borrow::Cow;
+use std::{iter, mem};
 
 use probe_lang::error::floor_char_boundary;
 
@@ -136,11 +137,22 @@ fn send_in_parts<V: Memory, E>(
         taken += value.memory();
         part.push(value);
         if taken >= bytes {
-            send(std::mem::take(&mut part))?;
+            send(mem::take(&mut part))?;
             taken = 0;
         }
     }
     if part.is_empty() { Ok(()) } else { send(part) }
+}
+
+/// Cuts a text into parts of at most this many bytes, but for a longer character.
+pub fn text_parts(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    iter::from_fn(move || {
+        let at = floor_char_boundary(rest, bytes).max(rest.chars().next()?.len_utf8());
+        let (part, after) = rest.split_at(at);
+        rest = after;
+        Some(part)
+    })
 }
 
 impl<'a> Document<'a> {
@@ -184,13 +196,7 @@ impl<'a> View<'a> {
     pub fn send<E>(self, bytes: usize, mut send: impl FnMut(Part<'a>) -> Result<(), E>) -> Result<(), E> {
         match self.body {
             Body::Text(text) => {
-                let mut rest = &*text;
-                while let Some(first) = rest.chars().next() {
-                    let at = floor_char_boundary(rest, bytes).max(first.len_utf8());
-                    let (part, after) = rest.split_at(at);
-                    send(Part::Text(part.to_owned().into()))?;
-                    rest = after;
-                }
+                text_parts(&text, bytes).try_for_each(|part| send(Part::Text(part.to_owned().into())))?;
             }
             Body::Table(Table { heading, cells }) => {
                 send(Part::Heading(heading))?;

@@ -94,7 +94,7 @@ impl Row<'_> {
         self.0.iter().find(|(it, _)| it == name).map(|(_, cell)| cell)
     }
 
-    /// Returns a number. `None` if there is none, or no measurement.
+    /// Returns a number. `None` without a number of this name, or if nothing was measured.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.cell(name)? {
             Cell::Number(it) => Some(*it as f64),

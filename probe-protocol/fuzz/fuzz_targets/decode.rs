@@ -13,7 +13,7 @@ libfuzzer_sys::fuzz_target!(|payload: &[u8]| {
         assert_eq!(decode_call(&encode_call(&call)), Ok(call));
     }
     if let Ok(reply) = decode_reply(payload) {
-        // Numbers that are none are not equal; their bytes are.
+        // A NaN does not equal itself; its bytes do.
         let again = encode_reply(&reply);
         assert_eq!(decode_reply(&again).map(|it| encode_reply(&it)), Ok(again));
     }

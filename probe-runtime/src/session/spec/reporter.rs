@@ -140,7 +140,7 @@ pub trait Reporter: Consumer + Sized {
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
 
     /// Returns the values of a report of this crate's consumers, without the functions that have
-    /// none of these probes; of all functions if there are none. Other crates can't name its type.
+    /// none of these probes; an empty slice is for all. Other crates can't name its type.
     /// What [Rendering](#rendering) says holds for it, too.
     #[doc(hidden)]
     fn source(attachment: &Attachment<Self>, only: &[ProbeId]) -> Option<Box<dyn ReportSource>> {

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use probe_protocol::{Body, FailureKind, MAX_FRAME, ReportForm, encode_part};
-use probe_report::{Document, Part, View};
+use probe_report::{Document, Part, View, text_parts};
 
-use super::attachments::{ClientAttachment, flush, has_snapshots};
+use super::PART;
+use super::attachments::{ClientAttachment, has_snapshots};
 use super::out::{Out, done};
 use super::stop::{Stop, cut, failed};
-use super::{PART, PATIENCE};
 #[cfg(feature = "metrics")]
 use crate::engine::dispatch::lost_hits;
 use crate::engine::os::guarded_file::GuardedFile;
@@ -18,7 +18,6 @@ use crate::engine::registry::ProbeId;
 use crate::report::metrics::Metrics;
 use crate::report::view;
 use crate::session::spec::{Format, Rendered, SpecAttachment};
-use probe_lang::error::floor_char_boundary;
 use probe_lang::format::endings;
 
 fn consumer(attachment: &ClientAttachment, consumer: u32) -> Result<&SpecAttachment, Stop> {
@@ -60,17 +59,17 @@ pub(super) fn report(
             Ok(done([]))
         }
         ReportForm::View => {
-            // The client may read the file of a trace as it grows: it has the events before.
-            let missing = flush(one, PATIENCE);
-            let Some(source) = one.reported().source(&[]) else {
-                let text = one.to_string();
-                let missing = missing.filter(|it| !text.contains(it.as_str()));
-                View::text(text).send(PART, |part| send(&part, out))?;
-                return Ok(done(missing));
-            };
-            let View { body, notes } = view(&*source, one.notes());
-            View::new(body, bounded(notes)).send(PART, |part| send(&part, out))?;
-            Ok(done(missing))
+            let send = |part: Part<'_>| send(&part, out);
+            match one.reported().source(&[]) {
+                Some(source) => {
+                    let View { body, notes } = view(&*source, one.notes());
+                    View::new(body, bounded(notes)).send(PART, send)?;
+                }
+                // The text of a trace also has the events before it written to its file, which the
+                // client may read as it grows.
+                None => View::text(one.to_string()).send(PART, send)?,
+            }
+            Ok(done([]))
         }
         ReportForm::File { format } => file(one, format, out),
         _ => Err(failed(FailureKind::Protocol, "this form of a report is not known")),
@@ -112,12 +111,7 @@ fn file(one: &SpecAttachment, format: &str, out: &Out<'_>) -> Result<Body, Stop>
             (content, one.notes().into_iter().chain(missing).collect())
         }
     };
-    let mut rest = content.as_str();
-    while !rest.is_empty() {
-        let (part, after) = rest.split_at(floor_char_boundary(rest, PART));
-        out.send(Body::Text(part.to_owned()))?;
-        rest = after;
-    }
+    text_parts(&content, PART).try_for_each(|part| out.send(Body::Text(part.to_owned())))?;
     Ok(done(notes))
 }
 
