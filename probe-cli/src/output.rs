@@ -59,12 +59,12 @@ impl Output {
     }
 
     /// Shows a view, in the width of stdout.
-    pub fn view(view: &View<'_>) -> Self {
+    pub fn view(view: View<'_>) -> Self {
         Self { has_heading: view.has_heading(), ..Self::text(draw(view, stdout_width())) }
     }
 
     /// Shows a view whose texts are sentences, which no width cuts.
-    pub fn whole(view: &View<'_>) -> Self {
+    pub fn whole(view: View<'_>) -> Self {
         Self { has_heading: view.has_heading(), ..Self::text(draw(view, None)) }
     }
 

@@ -45,9 +45,9 @@ impl Write for Bounded {
     }
 }
 
-/// Draws a view: lines without spaces at their ends, and with control characters escaped.
-pub fn draw(view: &View<'_>, width: Option<usize>) -> String {
-    let mut view = view.clone();
+/// Draws a view: lines without spaces at their ends, and with control characters escaped. Cells are
+/// escaped before they get their widths, so callers leave them as they are.
+pub fn draw(mut view: View<'_>, width: Option<usize>) -> String {
     view.map_texts(|text| match escape(text) {
         Cow::Owned(escaped) => Some(escaped),
         Cow::Borrowed(_) => None,
@@ -81,16 +81,16 @@ mod tests {
         table.row(["app::\x1b[2J", ""]);
         let view = View { notes: vec!["1 hit was lost\r".to_owned()], ..View::table(table) };
         let expected = "probe           group\napp::\\u{1b}[2J\n1 hit was lost\\r\n";
-        assert_eq!(draw(&view, None), expected);
-        assert_eq!(draw(&View::text(""), None), "");
+        assert_eq!(draw(view, None), expected);
+        assert_eq!(draw(View::text(""), None), "");
         // Names stay in their rows, and in the width.
         let mut table = Table::new(["probe", "hits"]);
         table.row(["a\nshop::pay  999", "1"]);
         assert_eq!(
-            draw(&View::table(table.clone()), None),
+            draw(View::table(table.clone()), None),
             "probe              hits\na\\nshop::pay  999     1\n"
         );
-        assert_eq!(draw(&View::table(table), Some(18)), "probe         hits\n…p::pay  999     1\n");
+        assert_eq!(draw(View::table(table), Some(18)), "probe         hits\n…p::pay  999     1\n");
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let mut table = Table::new(["hits"]);
         table.push("1".repeat(64 << 10));
         (0..200).for_each(|_| _ = table.push(None::<u64>));
-        let text = draw(&View::table(table), None);
+        let text = draw(View::table(table), None);
         assert!(text.len() <= MAX_DRAWN + 100 && text.ends_with("\n… and more than can be shown\n"));
     }
 }

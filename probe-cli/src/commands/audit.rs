@@ -23,7 +23,7 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
         (false, false) => {
             let mut view = View::table(table(&audit));
             view.notes.extend(totals(&object, &audit).lines().map(str::to_owned));
-            Output::view(&view)
+            Output::view(view)
         }
     };
     if audit.functions_by.is_empty() && !audit.sites.is_empty() {
@@ -54,7 +54,7 @@ fn table<'a>(audit: &'a Audit<'_>) -> Table<'a> {
         let AuditedSite { probe, site } = audited;
         table.push(format!("{:#x}", site.addr)).push(site.offset_in_word().to_string());
         table.push(switched(audited)).push(form(audited)).push(site.state().name());
-        table.push(probe.kind.name()).push(escape(&probe.path));
+        table.push(probe.kind.name()).push(probe.path.as_str());
     }
     table
 }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::output::{Exit, Failure, Output, document};
 use crate::proc_files::{status_field, status_mask};
-use crate::text::escape;
 
 const CAP_SYS_PTRACE: u32 = 19;
 
@@ -18,7 +17,7 @@ pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
     let (machine, tested) = (Machine::this(), self_test().map_err(|error| error.to_string()));
     let checks = all_checks(&machine, &tested, |event| count(event, &machine), folder.as_deref());
     let mut shown =
-        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::whole(&view(&checks)) };
+        if is_json { Output::text(document("doctor", &(), &checks)?) } else { Output::whole(view(&checks)) };
     if checks.iter().any(|check| check.verdict == Verdict::Bad) {
         shown.exit = Exit::Finding;
     }
@@ -28,7 +27,7 @@ pub(super) fn run(is_json: bool) -> Result<Output, Failure> {
 fn view(checks: &[Check]) -> View<'_> {
     let mut table = Table::new(["check", "result", "seen"]);
     for check in checks {
-        table.push(check.name).push(check.verdict.name()).push(escape(&check.seen));
+        table.push(check.name).push(check.verdict.name()).push(check.seen.as_str());
     }
     let advised = checks.iter().filter(|check| !check.advice.is_empty());
     let notes = advised.map(|check| format!("{}: {}", check.name, check.advice));

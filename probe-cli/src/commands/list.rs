@@ -276,10 +276,10 @@ fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Output, Failure> {
     }
     let mut table = Table::new(["object", "type", "probes", "sites", "unread", "build id"]);
     for row in rows {
-        table.push(escape(row.object)).push(row.ty).push(row.probes).push(row.sites).push(row.unread);
+        table.push(row.object).push(row.ty).push(row.probes).push(row.sites).push(row.unread);
         table.push(row.build_id);
     }
-    Ok(Output::view(&View::table(table)))
+    Ok(Output::view(View::table(table)))
 }
 
 /// A probe, as a table and as a row of JSON.
@@ -371,8 +371,8 @@ impl Listed<'_> {
     /// Returns names and types: `bytes: u64, request`.
     fn fields(&self) -> String {
         let field = |field: &Field<'_>| match &field.ty {
-            Some(ty) => format!("{}: {}", escape(&field.name), escape(ty)),
-            None => escape(&field.name).into_owned(),
+            Some(ty) => format!("{}: {ty}", field.name),
+            None => field.name.to_string(),
         };
         self.fields.iter().map(field).collect::<Vec<_>>().join(", ")
     }
@@ -390,19 +390,18 @@ fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, lef
     heading.extend(has_states.then_some("state"));
     let mut table = Table::new(heading);
     let (mut many, mut sites) = (0, 0);
-    let owned = |text: &str| escape(text).into_owned();
     for probe in probes {
         let probe = probe.borrow();
-        table.push(owned(&probe.probe)).push(owned(&probe.kind)).push(probe.sites);
-        table.push(format!("{}:{}", escape(&probe.file), probe.line)).push(probe.fields());
+        table.push(probe.probe.to_string()).push(probe.kind.to_string()).push(probe.sites);
+        table.push(format!("{}:{}", probe.file, probe.line)).push(probe.fields());
         if has_groups {
-            table.push(owned(probe.group.as_deref().unwrap_or_default()));
+            table.push(probe.group.as_deref().unwrap_or_default().to_owned());
         }
         if has_usdt {
-            table.push(owned(probe.usdt.as_deref().unwrap_or_default()));
+            table.push(probe.usdt.as_deref().unwrap_or_default().to_owned());
         }
         if has_states {
-            table.push(owned(&probe.state));
+            table.push(probe.state.to_string());
         }
         (many, sites) = (many + 1, sites + probe.sites);
     }
@@ -414,5 +413,5 @@ fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, lef
         let line = |it: &LeftOut| format!("  {} ({})", escape(&it.probe), escape(&it.reason));
         view.notes.extend(left_out.iter().map(line));
     }
-    Output::view(&view)
+    Output::view(view)
 }

@@ -37,14 +37,14 @@ pub(super) fn report(args: &args::Report, is_json: bool) -> Result<Output, Failu
             if unfinished == 1 { "1 call has".to_owned() } else { format!("{unfinished} calls have") }
         ));
     }
-    Ok(Output { notes: problems, ..Output::view(&view) })
+    Ok(Output { notes: problems, ..Output::view(view) })
 }
 
 fn report_table(rows: &[FunctionRow]) -> Table<'_> {
     let mut table = Table::new(["function", "calls", "self", "total", "mean", "p50", "p99", "max"]);
     for row in rows {
         let measured = |time: u64| (row.calls != 0).then_some(Time(time));
-        table.push(escape(&row.function)).push(row.calls).push(Time(row.self_ns)).push(Time(row.total_ns));
+        table.push(row.function.as_str()).push(row.calls).push(Time(row.self_ns)).push(Time(row.total_ns));
         for time in [rounded(row.mean_ns), row.p50_ns, row.p99_ns, row.max_ns] {
             table.push(measured(time));
         }
@@ -95,7 +95,7 @@ pub(super) fn diff(args: &args::Diff, is_json: bool) -> Result<Output, Failure> 
                 view.notes.push(format!("  {}: {}", escape(&row.function), figures.join(", ")));
             }
         }
-        Output::view(&view)
+        Output::view(view)
     };
     if !slower.is_empty() {
         shown.exit = Exit::Finding;
@@ -144,7 +144,7 @@ fn diff_table(compared: &Compared) -> Table<'_> {
     let mut table =
         Table::new(["function", "calls before", "after", "mean before", "after", "change", "error"]);
     for row in &compared.rows {
-        table.push(escape(&row.function)).push(row.calls[0]).push(row.calls[1]);
+        table.push(row.function.as_str()).push(row.calls[0]).push(row.calls[1]);
         table.push(Time(rounded(row.means[0]))).push(Time(rounded(row.means[1])));
         table.push(format!("{:+.1} %", 100.0 * row.change));
         table.push(row.error.map(|error| format!("{:.1} %", 100.0 * error)));

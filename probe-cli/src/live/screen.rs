@@ -76,7 +76,7 @@ impl Shown {
     pub fn drawn(&self, width: Option<usize>) -> String {
         match self {
             Self::Json(json) => escape_json(json).into_owned(),
-            Self::View(view) => draw(view, width),
+            Self::View(view) => draw(view.clone(), width),
         }
     }
 }
@@ -89,7 +89,7 @@ fn size() -> (u16, u16) {
 /// screen can't be replaced.
 fn fit_to_screen(view: &View<'_>, (width, height): (u16, u16)) -> String {
     let rows = usize::from(height).saturating_sub(2).max(1);
-    let text = draw(view, Some(width.into()));
+    let text = draw(view.clone(), Some(width.into()));
     let mut cut = String::new();
     for line in text.lines().take(rows) {
         cut.extend(line.chars().take(width.into()));

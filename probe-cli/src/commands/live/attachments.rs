@@ -179,7 +179,7 @@ pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
         let _ = writeln!(text, "{rules} of {}, {firings}", escape(file));
     }
     if !status.attachments.is_empty() {
-        text += &draw(&View::table(attachment_table(&status.attachments)), stdout_width());
+        text += &draw(View::table(attachment_table(&status.attachments)), stdout_width());
     }
     let mut notes = Vec::new();
     if status.lost_hits != 0 {
@@ -205,7 +205,7 @@ fn attachment_table(attachments: &[AttachmentInfo]) -> Table<'_> {
         let seconds = format!("{}.{}", it.milliseconds / 1000, it.milliseconds % 1000 / 100);
         table.push(it.id).push(seconds);
         table.push(if it.is_connected { it.client.to_string() } else { "gone".to_owned() });
-        table.push(if it.is_kept { "yes" } else { "no" }).push(escape(&it.spec));
+        table.push(if it.is_kept { "yes" } else { "no" }).push(it.spec.as_str());
     }
     table
 }

@@ -14,7 +14,7 @@ use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::probe_tables::Probe;
 use crate::ptrace_count::{Counters, Counting, waiting};
 use crate::terminal_width::stdout_width;
-use crate::text::{count, escape};
+use crate::text::count;
 
 const COUNT: &str = "count";
 
@@ -163,7 +163,7 @@ fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool
     let (hit, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|it| it.count != 0);
     for it in hit {
         let probe = &it.row.probe;
-        table.push(escape(&probe.path).into_owned()).push(probe.kind.name()).push(it.sites).push(it.count);
+        table.push(probe.path.clone()).push(probe.kind.name()).push(it.sites).push(it.count);
     }
     let mut view = View::table(table);
     if !others.is_empty() {

@@ -74,8 +74,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         Ok(())
     })?;
     if watched == WatchEnd::Stopped && unless_ended(client.pause(attached.id))?.is_some() {
-        text =
-            unless_ended(client.view(attached.id, 0))?.map(|it| draw(&it.values, None)).unwrap_or_default();
+        text = unless_ended(client.view(attached.id, 0))?.map(|it| draw(it.values, None)).unwrap_or_default();
         let missing = client.detach(attached.id)?;
         if !missing.is_empty() {
             exit = Exit::Input;
