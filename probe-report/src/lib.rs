@@ -21,6 +21,8 @@ mod call_tree;
 mod csv;
 mod histogram;
 mod json;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod names;
 mod nouns;
 mod part;

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use super::measured::count_lost;
 use super::{Measured, Metrics};
 use crate::engine::control::Attachment;
 use crate::engine::dispatch::lost_hits;
@@ -127,7 +128,7 @@ impl Exporter {
         let watched: Vec<_> = state.watched.iter().filter_map(|(_, source)| source.upgrade()).collect();
         watched.iter().for_each(|source| source.measure(&mut metrics));
         drop(watched);
-        metrics.count_lost(lost_hits());
+        count_lost(lost_hits(), &mut metrics);
         metrics.raise(&state.collected);
         metrics.began = state.began;
         metrics.taken = SystemTime::now().max(state.began);

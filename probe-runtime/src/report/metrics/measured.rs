@@ -51,13 +51,11 @@ pub trait Measured: Consumer + Sized {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics);
 }
 
-impl Metrics {
-    /// Adds hits of the whole process that reached no consumer.
-    pub(crate) fn count_lost(&mut self, hits: u64) {
-        if hits != 0 {
-            let help = "Hits that were not counted: there was no memory for their threads' counters.";
-            self.count("probe_lost_hits_total", help, &[], hits);
-        }
+/// Adds hits of the whole process that reached no consumer.
+pub(crate) fn count_lost(hits: u64, into: &mut Metrics) {
+    if hits != 0 {
+        let help = "Hits that were not counted: there was no memory for their threads' counters.";
+        into.count("probe_lost_hits_total", help, &[], hits);
     }
 }
 
@@ -123,9 +121,9 @@ mod tests {
     #[test]
     fn hits_that_were_lost_are_a_counter() {
         let mut metrics = Metrics::default();
-        metrics.count_lost(0);
+        count_lost(0, &mut metrics);
         assert_eq!(metrics.to_prometheus(), "");
-        metrics.count_lost(3);
+        count_lost(3, &mut metrics);
         assert!(metrics.to_prometheus().ends_with("\nprobe_lost_hits_total 3\n"));
     }
 }

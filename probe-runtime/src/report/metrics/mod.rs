@@ -83,11 +83,8 @@
 
 mod exporter;
 mod measured;
-mod model;
-mod otlp;
-mod prometheus;
 
 pub use exporter::{Exporter, Watched};
 pub use measured::Measured;
-pub use model::{Family, Histogram, MetricKind, MetricValue, Metrics, Series};
-pub use prometheus::CONTENT_TYPE;
+pub(crate) use measured::count_lost;
+pub use probe_report::metrics::{CONTENT_TYPE, Family, Histogram, MetricKind, MetricValue, Metrics, Series};

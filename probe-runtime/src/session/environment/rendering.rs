@@ -16,7 +16,7 @@ use crate::engine::dispatch::lost_hits;
 use crate::engine::os;
 use crate::engine::os::fork;
 #[cfg(feature = "metrics")]
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{Metrics, count_lost};
 use crate::report::{Staged, file};
 use crate::session::spec::{Format, Rendered, Reported};
 use probe_lang::destination::{Destination, Pattern, ProgramRun, by_path};
@@ -133,7 +133,7 @@ impl Output {
             for it in attached {
                 let _ = it.contained(pieces, |reported| reported.measure(&mut metrics));
             }
-            metrics.count_lost(lost_hits());
+            count_lost(lost_hits(), &mut metrics);
             return metrics.to_prometheus();
         }
         let mut content = String::new();

@@ -15,7 +15,7 @@ use crate::engine::dispatch::lost_hits;
 use crate::engine::os::guarded_file::GuardedFile;
 use crate::engine::registry::ProbeId;
 #[cfg(feature = "metrics")]
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{Metrics, count_lost};
 use crate::report::view;
 use crate::session::spec::{Format, Rendered, SpecAttachment};
 use probe_lang::format::endings;
@@ -102,7 +102,7 @@ fn file(one: &SpecAttachment, format: &str, out: &Out<'_>) -> Result<Body, Stop>
         Format::Prometheus => {
             let mut metrics = Metrics::default();
             one.reported().measure(&mut metrics);
-            metrics.count_lost(lost_hits());
+            count_lost(lost_hits(), &mut metrics);
             (metrics.to_prometheus(), one.notes())
         }
         Format::Text | Format::Json => (one.reported().report(format).content, Vec::new()),

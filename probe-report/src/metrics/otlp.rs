@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::prometheus::seconds;
 use super::{Family, Histogram, MetricKind, MetricValue, Metrics, Series};
-use probe_report::{JsonObject, array};
+use crate::json::{JsonObject, array};
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;

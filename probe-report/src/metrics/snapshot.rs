@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// All measurements at one moment; from [`Exporter::collect`](super::Exporter::collect).
+/// All measurements at one moment; from `Exporter::collect`.
 ///
 /// ```
 /// use probe_runtime::metrics::Metrics;
@@ -23,12 +23,15 @@ use std::time::SystemTime;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metrics {
-    pub(super) bounds: Arc<[u64]>,
+    #[doc(hidden)]
+    pub bounds: Arc<[u64]>,
     /// Sorted by name.
     families: Vec<Family>,
     /// When counters began to count; `taken` is when they were read.
-    pub(super) began: SystemTime,
-    pub(super) taken: SystemTime,
+    #[doc(hidden)]
+    pub began: SystemTime,
+    #[doc(hidden)]
+    pub taken: SystemTime,
 }
 
 impl Default for Metrics {
@@ -39,7 +42,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new(bounds: Arc<[u64]>) -> Self {
+    #[doc(hidden)]
+    pub fn new(bounds: Arc<[u64]>) -> Self {
         let now = SystemTime::now();
         Self { bounds, families: Vec::new(), began: now, taken: now }
     }
@@ -99,7 +103,8 @@ impl Metrics {
 
     /// Adds all families of another snapshot, with the same bounds. A family whose kind differs
     /// from that of the same name here is ignored.
-    pub(crate) fn add_all(&mut self, other: Self) {
+    #[doc(hidden)]
+    pub fn add_all(&mut self, other: Self) {
         for family in other.families {
             match self.find(family.name()) {
                 Ok(at) => self.families[at].add(family),
@@ -114,13 +119,17 @@ impl Metrics {
     }
 
     /// Drops the gauges. The other numbers stay true after an attachment is dropped.
-    pub(super) fn without_gauges(mut self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_gauges(mut self) -> Self {
         self.families.retain(|family| family.kind() != MetricKind::Gauge);
         self
     }
 
     /// Drops families whose kind conflicts with the family of the same name in `told`.
-    pub(super) fn of_the_kinds_of(mut self, told: &Self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_the_kinds_of(mut self, told: &Self) -> Self {
         let is_like_told = |family: &Family| match told.find(family.name()) {
             Ok(at) => told.families[at].kind() == family.kind(),
             Err(_) => true,
@@ -131,7 +140,8 @@ impl Metrics {
 
     /// Keeps each number that only grows from falling below its former value, from disappearing,
     /// and from changing its kind.
-    pub(super) fn raise(&mut self, before: &Self) {
+    #[doc(hidden)]
+    pub fn raise(&mut self, before: &Self) {
         for before in before.families.iter().filter(|it| it.kind() != MetricKind::Gauge) {
             match self.find(before.name()) {
                 Ok(at) => self.families[at].raise(before),
