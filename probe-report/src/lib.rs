@@ -28,6 +28,9 @@ mod nouns;
 mod part;
 mod perf_failure;
 mod row;
+#[cfg(feature = "maps")]
+pub mod serialized;
+pub mod source;
 mod table;
 mod view;
 
@@ -43,3 +46,13 @@ pub use probe_lang::units::Time;
 pub use row::{Cell, Document, Row, json};
 pub use table::{Bound, Shown, Table, TableCell};
 pub use view::{Body, View};
+
+/// What the macros name.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::list;
+    pub use crate::row::Row;
+    #[cfg(feature = "maps")]
+    pub use crate::serialized::{Map, serialize_report};
+    pub use crate::source::{Function, LeftOut, view};
+}

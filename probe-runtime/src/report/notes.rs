@@ -3,11 +3,6 @@
 #[cfg(any(feature = "trace", feature = "tracing"))]
 use std::fmt;
 
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use probe_report::{Cell, Row, was};
-
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use crate::engine::calls::LeftOut;
 use crate::engine::control::{HitFilter, Untyped};
 use crate::engine::dispatch::lost_hits;
 use crate::engine::sites::{Refusal, unmatched_lines};
@@ -72,35 +67,6 @@ fn lost(hits: u64) -> Option<String> {
 #[cfg(any(feature = "trace", feature = "tracing"))]
 pub(crate) fn footnotes(notes: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     notes.iter().try_for_each(|note| write!(f, "\n{note}"))
-}
-
-/// Lines about calls that are missing from a measurement.
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) fn missing(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
-    let mut lines = Vec::new();
-    if lost != 0 {
-        lines.push(format!("{} not measured: too many under way, or no memory", was(lost, "call")));
-    }
-    lines.extend(left_out.iter().take(3).map(ToString::to_string));
-    match left_out.len().saturating_sub(3) {
-        0 => (),
-        1 => lines.push("and so is 1 other".to_owned()),
-        others => lines.push(format!("and so are {others} others")),
-    }
-    lines
-}
-
-/// Returns the functions that were left out, for reports for programs.
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
-    left_out.iter().map(LeftOut::row).collect()
-}
-
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-impl LeftOut {
-    pub(crate) fn row(&self) -> Row<'_> {
-        Row::new().with("function", self.function.path())
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
-//! Feature `serde`: values that users get can be serialized, with the names and units of the JSON
-//! reports.
-//!
-//! A report serializes to the document that `to_json` writes, and a row to one of its `rows`: both
-//! are made of the same members. Decimals keep all their digits; JSON reports have four.
+//! Feature `serde`: values that users get can be serialized, see `probe_report::serialized`.
 
 use std::borrow::Cow;
 
-use serde_core::ser::{SerializeMap, SerializeSeq};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+use probe_report::reports;
+use probe_report::serialized::serialize_report;
+use probe_report::{Cell, Row, rows};
 use serde_core::{Serialize, Serializer};
 
-use probe_report::{Cell, Row};
-
-use super::{CountsReport, ReportSource};
+use super::CountsReport;
 use crate::engine::registry::{FieldInfo, ProbeInfo};
 use crate::engine::sites::{Refusal, RefusalReason, Report, UnmatchedTerm};
 use probe_core::abi::Type;
@@ -31,84 +28,6 @@ named!(crate::engine::registry::ProbeState);
 #[cfg(feature = "perf")]
 named!(crate::consumers::PerfEvent);
 
-/// A value as the map's values are.
-struct Value<'a>(&'a Cell<'a>);
-
-impl Serialize for Value<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Cell::Nothing => serializer.serialize_none(),
-            Cell::Text(text) => serializer.serialize_str(text),
-            Cell::Integer(number) => match i64::try_from(*number) {
-                Ok(number) => serializer.serialize_i64(number),
-                Err(_) => serializer.serialize_i128(*number),
-            },
-            Cell::Texts(texts) => serializer.collect_seq(texts.iter().map(String::as_str)),
-            Cell::Number(number) => serializer.serialize_u64(*number),
-            Cell::Decimal(number) => serializer.serialize_f64(*number),
-            Cell::Flag(is) => serializer.serialize_bool(*is),
-            Cell::Seconds(duration) => serializer.serialize_f64(duration.as_secs_f64()),
-            Cell::Row(row) => Map(row).serialize(serializer),
-            Cell::Rows(rows) => serializer.collect_seq(rows.iter().map(Map)),
-        }
-    }
-}
-
-/// A row as a map.
-struct Map<'a>(&'a Row<'a>);
-
-impl Serialize for Map<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Row(members) = self.0;
-        serializer.collect_map(members.iter().map(|(name, cell)| (name.as_ref(), Value(cell))))
-    }
-}
-
-/// The rows of a report, created one after the other.
-struct SerializedRows<'a>(&'a dyn ReportSource);
-
-impl Serialize for SerializedRows<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut rows = serializer.serialize_seq(None)?;
-        self.0.rows().try_for_each(|row| rows.serialize_element(&Map(&row)))?;
-        rows.end()
-    }
-}
-
-fn serialize_report<S: Serializer>(report: &dyn ReportSource, serializer: S) -> Result<S::Ok, S::Error> {
-    let (Row(head), Row(rest)) = (report.head(), report.rest());
-    let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;
-    head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), &Value(cell)))?;
-    map.serialize_entry("rows", &SerializedRows(report))?;
-    rest.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), &Value(cell)))?;
-    map.end()
-}
-
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-macro_rules! reports {
-    ($($report:ty),*) => {$(
-        /// Serializes as the object that `to_json` writes.
-        impl Serialize for $report {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serialize_report(self, serializer)
-            }
-        }
-    )*};
-}
-
-/// `rows!(Type: function that returns its row, …)`.
-macro_rules! rows {
-    ($($of:ty: $row:expr),* $(,)?) => {$(
-        /// Serializes as the map that reports for programs have, with times in nanoseconds.
-        impl Serialize for $of {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let row: fn(&Self) -> Row<'_> = $row;
-                Map(&row(self)).serialize(serializer)
-            }
-        }
-    )*};
-}
-
 /// Serializes as the object that `to_json` writes.
 impl Serialize for crate::engine::registry::Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -117,9 +36,6 @@ impl Serialize for crate::engine::registry::Counts {
 }
 
 rows!(crate::engine::registry::ProbeCount: Self::row);
-
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-rows!(crate::engine::calls::LeftOut: Self::row);
 
 #[cfg(feature = "latency")]
 reports!(crate::consumers::Latencies, crate::consumers::SlowCalls);

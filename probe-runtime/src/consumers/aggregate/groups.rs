@@ -8,11 +8,11 @@ use super::super::buckets::{grown, values};
 use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
 use super::{AggregateFunction as Function, Prepared};
-use crate::engine::list::list;
 use crate::engine::per_thread::Local;
-use crate::engine::period::Period;
 use crate::engine::registry::ProbeInfo;
 use probe_lang::aggregation::Aggregation;
+use probe_report::list;
+use probe_report::source::Period;
 
 /// The thread's number in an expression.
 const THREAD: &str = "thread";

@@ -35,11 +35,11 @@ use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
-use crate::engine::period::Since;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Value, ValueRef};
 use probe_lang::ParseError;
 use probe_lang::expression::{Datum, Fault, Predicate, Program, Scope};
+use probe_report::source::Since;
 
 /// Groups hits, and shows figures of each group: `count by(path)`, `sum(bytes)`,
 /// `latency by(outcome)`.

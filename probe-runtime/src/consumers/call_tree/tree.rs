@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::flame;
 use crate::engine::calls::LeftOut;
-use crate::engine::list::list;
-use crate::engine::period::Period;
 use crate::report::{ReportSource, Rows, head, json, left_out, missing, shown};
+use probe_report::list;
+use probe_report::source::Period;
 use probe_report::{Body, Csv, Place, Row};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called

@@ -9,8 +9,8 @@ use super::sums::LatencySums;
 use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::engine::clock::Scale;
 use crate::engine::order::Sorted;
-use crate::engine::period::Period;
 use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::source::Period;
 use probe_report::{Body, Bound, Cell, Definition, Row, Table, TableCell, Time};
 
 /// The measurements of one function. Times are in nanoseconds.

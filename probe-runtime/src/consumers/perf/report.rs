@@ -10,8 +10,8 @@ use super::event::{CountSource, Counted, MissingEvent, PerfEvent, by_reason, rea
 use super::group::{Group, NUMBERS, Threads};
 use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::engine::order::Sorted;
-use crate::engine::period::Period;
 use crate::report::{Columns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::source::Period;
 use probe_report::{Body, Cell, Definition, Row, Shown, Table, TableCell, Time, was};
 
 /// The counts of all functions, from [`Perf::event_counts`].

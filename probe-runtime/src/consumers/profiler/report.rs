@@ -11,9 +11,9 @@ use super::estimate::Estimated;
 use super::function_state::FunctionEstimate;
 use super::thread_state::FunctionTotals;
 use crate::engine::calls::{Function, LeftOut};
-use crate::engine::period::Period;
 use crate::engine::registry::ProbeId;
 use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::source::Period;
 use probe_report::{Body, Cell, Definition, Row, Shown, Table, TableCell, Time};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).

@@ -36,9 +36,9 @@ use crate::engine::control::{ProbeSet, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread};
-use crate::engine::period::Since;
 use crate::engine::registry::ProbeId;
 use probe_core::pairing::{CallKind, Place};
+use probe_report::source::Since;
 
 /// The low bit of a mode's number: whether each call is timed.
 const TIMED_BIT: u32 = 1;

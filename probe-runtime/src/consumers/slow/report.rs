@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Slow;
 use crate::engine::calls::{Calls, Function, LeftOut};
 use crate::engine::clock::Scale;
-use crate::engine::period::Period;
 use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::source::Period;
 use probe_report::{Body, Definition, Row, Table, Time, was};
 
 /// The calls of one function: how many were slow.

@@ -2,8 +2,6 @@
 //! the functions of an attachment: those that it began with, and those that have joined.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::sync::Arc;
 
 use crate::engine::by_probe::{Appended, Numbers, numbers};
 use crate::engine::control::{ForkSafe, ProbeSet};
@@ -11,119 +9,7 @@ use crate::engine::dispatch::FUTURE;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use probe_core::abi::{Definition, Kind};
-
-/// A function with probes in a selection.
-///
-/// ```
-/// use probe_runtime::calls::{CallEnd, Calls, Meter};
-/// use probe_runtime::consumer::Local;
-/// use probe_runtime::{probe, select};
-///
-/// /// Measures nothing.
-/// struct Nothing;
-///
-/// impl Meter<0> for Nothing {
-///     type Head = ();
-///     type Part = ();
-///
-///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 0] {
-///         []
-///     }
-///
-///     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
-/// }
-///
-/// #[probe]
-/// fn parse() {}
-///
-/// let calls = Calls::<0, Nothing>::new(&select("**::parse")?)?;
-/// let function = &calls.functions()[0];
-/// assert!(function.path().ends_with("::parse"));
-/// assert!(!function.is_future());
-/// println!("{}:{}", function.file(), function.line());
-/// # parse();
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Function {
-    // Shared between copies: a report has a copy of each function that it shows. Most functions
-    // also share the file's name with others.
-    path: Arc<str>,
-    file: Arc<str>,
-    line: u32,
-    is_future: bool,
-}
-
-impl Function {
-    /// Returns the module path and the name, joined by `::`.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Returns the source file.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
-    /// Returns the source line, from 1.
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// Returns whether the function is a future: it may be suspended, and resumed on another
-    /// thread.
-    pub fn is_future(&self) -> bool {
-        self.is_future
-    }
-}
-
-/// A function whose calls can't be paired, because the selection lacks a kind of its probes.
-///
-/// ```
-/// # use probe_runtime::calls::{CallEnd, Meter};
-/// # struct Nothing;
-/// # impl Meter<0> for Nothing {
-/// #     type Head = ();
-/// #     type Part = ();
-/// #     fn read(&self, _: probe_runtime::consumer::Local<'_, (), ()>) -> [u64; 0] { [] }
-/// #     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
-/// # }
-/// use probe_runtime::calls::Calls;
-/// use probe_runtime::{Kind, probe, select};
-///
-/// #[probe]
-/// fn compile() {}
-///
-/// // `Nothing` is a meter that measures nothing.
-/// let calls = Calls::<0, Nothing>::new(&select("**::compile kind=entry")?)?;
-/// let left_out = calls.left_out();
-/// let [left_out] = &left_out[..] else { panic!("there is one") };
-/// assert!(left_out.function.path().ends_with("::compile"));
-/// assert_eq!(left_out.missing, [Kind::Exit]);
-/// println!("{left_out}");
-/// # compile();
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeftOut {
-    /// The function.
-    pub function: Function,
-    /// The kinds that were not selected, or that the program does not have.
-    pub missing: Vec<Kind>,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let missing: Vec<_> = self.missing.iter().map(|kind| kind.name()).collect();
-        let (was, has) = if missing.len() == 1 { ("was", "it") } else { ("were", "them") };
-        write!(
-            f,
-            "{} is left out: its {} {was} not selected, or the program does not have {has}",
-            self.function.path,
-            missing.join(" and ")
-        )
-    }
-}
+use probe_report::source::{Function, LeftOut};
 
 /// The effect of a probe's hit on the calls of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,7 +57,7 @@ pub(crate) struct SelectedFunctions {
 impl SelectedFunctions {
     /// Returns a function that no consumer sees, with the probes 0 and 1 as its entry and exit.
     pub(crate) fn rehearsed() -> Self {
-        let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
+        let function = Function::new("".into(), "".into(), 0, false);
         let actions = [CallEffect::Begin, CallEffect::End].map(|effect| HitAction { function: 0, effect });
         Self { functions: vec![function], actions: actions.into(), ..Self::default() }
     }
@@ -197,10 +83,10 @@ impl SelectedFunctions {
             let (first, probes) = (&groups[0][0], groups.iter().copied().flatten());
             let is_future = probes.clone().any(SortedProbe::is_of_future);
             let (path, line) = (first.path.into(), first.of.line());
-            let last = selected.functions.last().map(|last| &last.file);
+            let last = selected.functions.last().map(Function::shared_file);
             let file = first.of.file();
             let file = last.filter(|last| ***last == *file).cloned().unwrap_or_else(|| file.into());
-            let function = Function { path, file, line, is_future };
+            let function = Function::new(path, file, line, is_future);
             let has = |kind: &Kind| probes.clone().any(|probe| probe.kind == *kind);
             let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();
             if missing.is_empty() {
@@ -216,7 +102,7 @@ impl SelectedFunctions {
     fn add<'a>(&mut self, function: Function, probes: impl Iterator<Item = &'a SortedProbe<'a>>) {
         let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
         for probe in probes {
-            let effect = effect(probe.kind, function.is_future);
+            let effect = effect(probe.kind, function.is_future());
             self.actions[probe.id.index()] = HitAction { function: number, effect };
         }
         self.functions.push(function);

@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{AttachedFunctions, CallEffect, Function, LeftOut, PackedAction};
+use super::functions::{AttachedFunctions, CallEffect, PackedAction};
 use super::futures::FutureKey;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Taken, Thread, ThreadData};
+use super::{Function, LeftOut};
 use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread};
-use crate::engine::period::{Period, Since};
 use crate::engine::registry::ProbeId;
 use probe_core::pairing::{CallKind, Place};
+use probe_report::source::{Period, Since};
 
 /// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to

@@ -47,7 +47,7 @@ mod thread;
 pub use frames::add_single_writer;
 pub(crate) use frames::{BASE, PASSED_BY, goes_on_after, key, place_of, surely_fits};
 pub(crate) use functions::{AttachedFunctions, CallEffect, HitAction, PackedAction, SelectedFunctions};
-pub use functions::{Function, LeftOut};
 pub(crate) use hit::place;
 pub use hit::{Calls, LazyCalls};
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};
+pub use probe_report::source::{Function, LeftOut};

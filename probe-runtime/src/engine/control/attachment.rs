@@ -21,9 +21,9 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::period::Since;
 use crate::engine::registry::{Counts, ProbeCount, ProbeId, ProbeInfo};
 use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
+use probe_report::source::Since;
 
 /// A consumer that is attached to probes, from [`ProbeSet::attach`](super::ProbeSet::attach). It
 /// derefs to the consumer. Dropping it detaches the consumer: its sites become latent unless other

@@ -10,8 +10,8 @@ use std::{fmt, slice};
 use super::ThreadSlot;
 use crate::engine::entry::backend;
 use crate::engine::os;
-use crate::engine::period::Period;
 use probe_core::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
+use probe_report::source::Period;
 
 /// The field that tells futures of one probe apart.
 pub(crate) const FUTURE: &str = "future";

@@ -1,10 +1,10 @@
 //! The hits that an attachment has counted, as of the time of the call.
 
 use super::ProbeInfo;
-use crate::engine::list::list;
 use crate::engine::order::Sorted;
-use crate::engine::period::Period;
 use probe_core::abi::Kind;
+use probe_report::list;
+use probe_report::source::Period;
 
 /// The hits of one probe.
 ///

@@ -3,9 +3,10 @@
 use std::env::{self, consts::EXE_SUFFIX};
 use std::process;
 
-use probe_report::{Body, Cell, JsonObject, Row, View};
-
-use crate::engine::period::Period;
+use super::Period;
+use crate::json::JsonObject;
+use crate::row::{self, Cell, Row};
+use crate::view::{Body, View};
 
 /// The version of the format. It changes when a member changes its meaning or is removed, and not
 /// when one is added.
@@ -48,34 +49,83 @@ pub trait ReportSource {
 }
 
 /// Writes a report as JSON, with one row per line, and these notes.
-pub(crate) fn json(report: &dyn ReportSource, notes: &[String]) -> String {
+pub fn json(report: &dyn ReportSource, notes: &[String]) -> String {
     let rows = report.rows().map(|row| row.json());
     let notes: Vec<_> = report.untold().into_iter().chain(notes.iter().cloned()).collect();
-    probe_report::json(&report.head(), rows, &report.rest(), &notes)
+    row::json(&report.head(), rows, &report.rest(), &notes)
 }
 
 /// Returns what people see of a report, with further notes.
-pub(crate) fn view(report: &dyn ReportSource, notes: Vec<String>) -> View<'_> {
+pub fn view(report: &dyn ReportSource, notes: Vec<String>) -> View<'_> {
     let mut all = report.notes();
     all.extend(notes);
     View::new(report.body(), all)
 }
 
 /// `shown!(Report)`: prints a report as people see it.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! shown {
     ($report:ident) => {
         impl std::fmt::Display for $report {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Display::fmt(&crate::report::view(self, Vec::new()), f)
+                std::fmt::Display::fmt(&$crate::__private::view(self, Vec::new()), f)
             }
         }
     };
 }
 
-pub(crate) use shown;
+/// Reports are lists of rows, with a few methods of a slice's: all of these would hide the report's
+/// own in its documentation.
+///
+/// `list!(Report, field, Row, "what the rows are")`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! list {
+    ($report:ident, $field:tt, $row:ident, $rows:literal) => {
+        impl $report {
+            #[doc = concat!("All ", $rows, ", as a slice.")]
+            pub fn as_slice(&self) -> &[$row] {
+                &self.$field
+            }
+
+            #[doc = concat!("The ", $rows, ", one after the other.")]
+            pub fn iter(&self) -> std::slice::Iter<'_, $row> {
+                self.$field.iter()
+            }
+
+            #[doc = concat!("How many ", $rows, " there are.")]
+            pub fn len(&self) -> usize {
+                self.$field.len()
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.$field.is_empty()
+            }
+        }
+
+        impl<'a> IntoIterator for &'a $report {
+            type Item = &'a $row;
+            type IntoIter = std::slice::Iter<'a, $row>;
+
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter()
+            }
+        }
+
+        impl std::ops::Index<usize> for $report {
+            type Output = $row;
+
+            fn index(&self, at: usize) -> &$row {
+                &self.$field[at]
+            }
+        }
+    };
+}
 
 /// Returns the first members of a report. Its `rows`, and further members of its consumer, follow.
-pub(crate) fn head(consumer: &'static str, period: Period) -> Row<'static> {
+pub fn head(consumer: &'static str, period: Period) -> Row<'static> {
     Row::new()
         .with("schema", SCHEMA)
         .with("program", program())
@@ -87,13 +137,13 @@ pub(crate) fn head(consumer: &'static str, period: Period) -> Row<'static> {
 
 /// Returns the first members of a document that belongs to no consumer and no time: a list of
 /// probes.
-pub(crate) fn head_of_list(what: &str) -> JsonObject {
+pub fn head_of_list(what: &str) -> JsonObject {
     let object = JsonObject::new().number("schema", SCHEMA).text("program", &program());
     object.number("pid", process::id().into()).text("consumer", what)
 }
 
 /// Returns the file name of the program.
-pub(crate) fn program() -> String {
+pub fn program() -> String {
     let path = env::current_exe().unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_suffix(EXE_SUFFIX).unwrap_or(&name).to_owned()

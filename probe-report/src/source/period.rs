@@ -5,18 +5,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment, on the calendar and on a monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Since {
+pub struct Since {
     calendar: SystemTime,
     clock: Instant,
 }
 
 impl Since {
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         Self { calendar: SystemTime::now(), clock: Instant::now() }
     }
 
     /// Returns the period from this moment until now.
-    pub(crate) fn period(self) -> Period {
+    pub fn period(self) -> Period {
         Period { start: self.calendar, duration: self.clock.elapsed() }
     }
 }
@@ -24,26 +24,26 @@ impl Since {
 /// The period of a measurement. All periods compare equal, so that they don't tell measurements
 /// apart.
 #[derive(Clone, Copy)]
-pub(crate) struct Period {
-    pub(crate) start: SystemTime,
-    pub(crate) duration: Duration,
+pub struct Period {
+    pub start: SystemTime,
+    pub duration: Duration,
 }
 
 impl Period {
     /// Returns whether both periods began at the same moment: with the same attachment or the same
     /// reset of it.
-    pub(crate) fn begins_with(self, other: Self) -> bool {
+    pub fn begins_with(self, other: Self) -> bool {
         self.start == other.start
     }
 
     /// Returns the part of this period after the end of `earlier`, which began at the same moment.
-    pub(crate) fn after(self, earlier: Self) -> Self {
+    pub fn after(self, earlier: Self) -> Self {
         let start = earlier.start.checked_add(earlier.duration).unwrap_or(self.start);
         Self { start, duration: self.duration.saturating_sub(earlier.duration) }
     }
 
     /// Returns the start in UTC, as RFC 3339 writes it, to the microsecond.
-    pub(crate) fn start(self) -> Rfc3339 {
+    pub fn start(self) -> Rfc3339 {
         Rfc3339(self.start)
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Debug for Period {
 
 /// A moment: `2026-11-22T10:03:51.000017Z`.
 #[derive(Clone, Copy)]
-pub(crate) struct Rfc3339(SystemTime);
+pub struct Rfc3339(SystemTime);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
