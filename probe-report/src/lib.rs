@@ -17,6 +17,10 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(missing_docs, reason = "members are named after what they hold")]
 
+// Its macros are read from here on.
+#[macro_use]
+pub mod source;
+
 mod call_tree;
 mod csv;
 mod histogram;
@@ -27,10 +31,10 @@ mod names;
 mod nouns;
 mod part;
 mod perf_failure;
+pub mod reports;
 mod row;
 #[cfg(feature = "maps")]
 pub mod serialized;
-pub mod source;
 mod table;
 mod view;
 

@@ -93,3 +93,9 @@ macro_rules! rows {
 }
 
 rows!(LeftOut: Self::row);
+
+#[cfg(feature = "call-tree")]
+reports!(crate::reports::Tree);
+// Without `parent`, which is an index into the rows of a tree.
+#[cfg(feature = "call-tree")]
+rows!(crate::reports::TreeNode: |node| node.row(None));

@@ -169,7 +169,7 @@ pub mod aggregate {
 /// The report of [`CallTree`]: a tree of calls, of one thread or of all.
 #[cfg(feature = "call-tree")]
 pub mod call_tree {
-    pub use crate::consumers::{Tree, TreeNode};
+    pub use probe_report::reports::{Tree, TreeNode};
 }
 
 /// The report of [`Count`]: hits of each probe. [`Attachment::counts`] returns it.

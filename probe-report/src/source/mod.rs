@@ -1,8 +1,10 @@
 //! Reports at one moment: their members, when they were measured, and the functions that they are
 //! about.
 
+#[macro_use]
 mod functions;
 mod period;
+#[macro_use]
 mod report;
 
 pub use functions::{Columns, FixedColumns, Function, LeftOut, left_out, missing};

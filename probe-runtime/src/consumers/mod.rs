@@ -93,7 +93,7 @@ mod tracing;
 
 pub use aggregate::{Aggregate, Group, Groups};
 #[cfg(feature = "call-tree")]
-pub use call_tree::{CallTree, Tree, TreeNode};
+pub use call_tree::CallTree;
 pub use count::Count;
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};

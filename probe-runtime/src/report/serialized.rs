@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+#[cfg(any(feature = "latency", feature = "profiler"))]
 use probe_report::reports;
 use probe_report::serialized::serialize_report;
 use probe_report::{Cell, Row, rows};
@@ -41,12 +41,6 @@ rows!(crate::engine::registry::ProbeCount: Self::row);
 reports!(crate::consumers::Latencies, crate::consumers::SlowCalls);
 #[cfg(feature = "latency")]
 rows!(crate::consumers::FunctionLatency: Self::row, crate::consumers::FunctionSlow: Self::row);
-
-#[cfg(feature = "call-tree")]
-reports!(crate::consumers::Tree);
-// Without `parent`, which is an index into the rows of a tree.
-#[cfg(feature = "call-tree")]
-rows!(crate::consumers::TreeNode: |node| node.row(None));
 
 #[cfg(feature = "profiler")]
 reports!(crate::consumers::Profile);

@@ -1,13 +1,13 @@
 //! Merges the trees of all threads into one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::nodes::{FoundNode, What};
-use super::tree::{Tree, TreeNode};
 use super::{CallTree, Shape};
 use crate::engine::calls::{Calls, Function};
 use crate::engine::clock::Scale;
+use probe_report::Place;
+use probe_report::reports::Tree;
 
 /// A place of the merged tree.
 struct Merged {
@@ -112,9 +112,10 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             merged[parent].total += merged[at].total;
         }
     }
-    let files: Vec<Arc<str>> = calls.functions().iter().map(|it| it.file().into()).collect();
     let place = |key: &NodeKey| match key {
-        NodeKey::Function(function) => (files[*function].clone(), calls.functions()[*function].line()),
+        NodeKey::Function(function) => {
+            (calls.functions()[*function].file().to_owned(), calls.functions()[*function].line())
+        }
         NodeKey::Thread(..) => Default::default(),
     };
     let names: Vec<_> = merged.iter().map(|it| it.key.name(calls.functions())).collect();
@@ -128,7 +129,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a]))
         });
     }
-    let mut nodes: Vec<TreeNode> = Vec::with_capacity(merged.len());
+    let mut nodes: Vec<Place<'static>> = Vec::with_capacity(merged.len());
     // The last node of each depth.
     let mut path: Vec<usize> = Vec::new();
     let mut open: Vec<(usize, usize)> = children[0].iter().map(|at| (*at, 0)).collect();
@@ -142,9 +143,9 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         path.push(nodes.len());
         let it = &merged[at];
         let (file, line) = place(&it.key);
-        nodes.push(TreeNode {
-            name: names[at].clone(),
-            file,
+        nodes.push(Place {
+            name: names[at].clone().into(),
+            file: file.into(),
             line,
             is_thread: matches!(it.key, NodeKey::Thread(..)),
             depth,
@@ -157,7 +158,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             below: 0,
         });
     }
-    Tree::new(nodes, lost, calls.left_out()).over(calls.period())
+    Tree::new(nodes, lost, calls.left_out(), calls.period())
 }
 
 /// Returns which nodes are shown: not those that were left, with all below them.

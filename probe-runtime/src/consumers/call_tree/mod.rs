@@ -1,12 +1,9 @@
 //! The tree of calls, with their times.
 
 mod build;
-mod flame;
 mod nodes;
-mod tree;
 
 use nodes::Nodes;
-pub use tree::{Tree, TreeNode};
 
 use crate::engine::calls::{CallEnd, LazyCalls, Meter};
 use crate::engine::clock::Clock;
@@ -15,6 +12,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::Local;
 use probe_lang::{ParseError, Setting};
+use probe_report::reports::Tree;
 
 /// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for
 /// each thread, and merged.
@@ -85,7 +83,7 @@ impl CallTree {
     }
 
     /// Limits the tree to this many levels, at least one. A place at the last level has all of its
-    /// time, and [counts](TreeNode::below) the places below it.
+    /// time, and [counts](probe_report::reports::TreeNode::below) the places below it.
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};
@@ -113,7 +111,7 @@ impl CallTree {
 
     /// Gives each level of a recursion a place of its own. By default, recursion is folded: a
     /// recursive call counts at the place of the outer call, which [counts such
-    /// calls](TreeNode::recursive_calls).
+    /// calls](probe_report::reports::TreeNode::recursive_calls).
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};

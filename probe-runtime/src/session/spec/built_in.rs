@@ -6,12 +6,16 @@ use std::io::{self, Write};
 #[cfg(feature = "trace")]
 use std::path::Path;
 
+#[cfg(feature = "call-tree")]
+use probe_report::reports::Tree;
 #[cfg(feature = "trace")]
 use probe_trace::export;
 
 use super::Format;
 use super::reported::{Reported, rendered};
 use super::reporter::{Rendered, Reporter};
+#[cfg(feature = "call-tree")]
+use crate::consumers::CallTree;
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
@@ -21,8 +25,6 @@ use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
 use crate::consumers::{Aggregate, Count};
-#[cfg(feature = "call-tree")]
-use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::engine::control::Attachment;

@@ -5,8 +5,10 @@
 use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode};
+use crate::call_tree::percent_in_tenths;
+use crate::nouns::count;
 use probe_lang::selector::split_last;
-use probe_report::{Time, count, percent_in_tenths};
+use probe_lang::units::Time;
 
 /// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;
@@ -159,15 +161,25 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call_tree::Place;
+    use crate::source::Period;
 
-    fn node(name: &str, depth: usize, total: u64, own: u64) -> TreeNode {
-        TreeNode { name: name.to_owned(), depth, calls: 1, total, own, ..TreeNode::default() }
+    fn node(name: &str, depth: usize, total: u64, own: u64) -> Place<'static> {
+        Place { name: name.to_owned().into(), depth, calls: 1, total, own, ..Place::default() }
+    }
+
+    fn tree(nodes: Vec<Place<'static>>) -> Tree {
+        Tree::new(nodes, 0, Vec::new(), Period::default())
+    }
+
+    fn colour(name: &str) -> String {
+        super::colour(&tree(vec![node(name, 0, 1, 1)])[0])
     }
 
     #[test]
     fn bars_are_as_wide_as_their_time_and_hang_below_their_callers() {
         let nodes = vec![node("a", 0, 750, 250), node("b<\"c\">&d", 1, 500, 500), node("e", 0, 250, 250)];
-        let svg = svg(&Tree::new(nodes, 0, Vec::new()));
+        let svg = svg(&tree(nodes));
         let rect = |x: &str, width: &str, y: u32| {
             format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"18\"")
         };
@@ -197,17 +209,17 @@ mod tests {
     #[test]
     fn places_too_narrow_to_draw_are_counted() {
         let nodes = vec![node("long", 0, 1_000_000, 1_000_000), node("short", 0, 8, 8)];
-        let svg = svg(&Tree::new(nodes, 0, Vec::new()));
+        let svg = svg(&tree(nodes));
         assert!(svg.contains("in all, 1 place too short to be seen</text>"), "{svg}");
         assert!(!svg.contains("short:"), "{svg}");
     }
 
     #[test]
     fn modules_have_one_hue() {
-        let hue = |name: &str| colour(&node(name, 0, 1, 1)).split(',').next().map(str::to_owned);
+        let hue = |name: &str| colour(name).split(',').next().map(str::to_owned);
         assert_eq!(hue("net::http::get"), hue("net::http::put"));
         assert_ne!(hue("net::http::get"), hue("net::tcp::get"));
-        assert_ne!(colour(&node("net::http::get", 0, 1, 1)), colour(&node("net::http::put", 0, 1, 1)));
+        assert_ne!(colour("net::http::get"), colour("net::http::put"));
         assert_eq!(hue("geo::push<a::b>"), hue("geo::pop"));
     }
 

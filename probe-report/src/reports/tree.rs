@@ -1,17 +1,16 @@
 //! The tree at one moment, as a report.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use super::flame;
-use crate::engine::calls::LeftOut;
-use crate::report::{ReportSource, Rows, head, json, left_out, missing, shown};
-use probe_report::list;
-use probe_report::source::Period;
-use probe_report::{Body, Csv, Place, Row};
+use crate::call_tree::Place;
+use crate::csv::Csv;
+use crate::row::Row;
+use crate::source::{LeftOut, Period, ReportSource, Rows, head, json, left_out, missing};
+use crate::view::Body;
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
-/// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
+/// from there. Or a thread, see `CallTree::threads`.
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -32,97 +31,70 @@ use probe_report::{Body, Csv, Place, Row};
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct TreeNode {
-    pub(super) name: String,
-    /// The place of the function's definition; empty and 0 for a thread.
-    pub(super) file: Arc<str>,
-    pub(super) line: u32,
-    pub(super) is_thread: bool,
-    pub(super) depth: usize,
-    pub(super) calls: u64,
-    pub(super) polls: u64,
-    pub(super) total: u64,
-    pub(super) own: u64,
-    pub(super) recursive: u64,
-    pub(super) levels: usize,
-    pub(super) below: usize,
-}
+pub struct TreeNode(Place<'static>);
 
 impl TreeNode {
     /// Returns the function's path; for a thread, its name and number.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// Returns whether the node is a thread.
     pub fn is_thread(&self) -> bool {
-        self.is_thread
+        self.0.is_thread
     }
 
     /// Returns the number of nodes above it in the tree.
     pub fn depth(&self) -> usize {
-        self.depth
+        self.0.depth
     }
 
     /// Returns the number of calls that have ended. All polls of a future are one call, which
     /// counts at the place of the last poll. 0 for a thread.
     pub fn calls(&self) -> u64 {
-        self.calls
+        self.0.calls
     }
 
     /// Returns the number of polls of a future that have ended. 0 for other functions.
     pub fn polls(&self) -> u64 {
-        self.polls
+        self.0.polls
     }
 
     /// Returns the number of calls made inside of another call at this place: the function is
     /// recursive, directly or through others.
     pub fn recursive_calls(&self) -> u64 {
-        self.recursive
+        self.0.recursive
     }
 
     /// Returns the greatest number of recursive calls inside of each other.
     pub fn recursion_depth(&self) -> usize {
-        self.levels
+        self.0.levels
     }
 
-    /// Returns the number of places below it that are not in the tree, because of [its
-    /// limit](super::CallTree::depth).
+    /// Returns the number of places below it that are not in the tree, because of its
+    /// limit, `CallTree::depth`.
     pub fn below(&self) -> usize {
-        self.below
+        self.0.below
     }
 
     /// Returns the place that is drawn for it.
     pub(super) fn place(&self) -> Place<'_> {
-        Place {
-            name: self.name.as_str().into(),
-            file: (&*self.file).into(),
-            line: self.line,
-            is_thread: self.is_thread,
-            depth: self.depth,
-            calls: self.calls,
-            polls: self.polls,
-            total: self.total,
-            own: self.own,
-            recursive: self.recursive,
-            levels: self.levels,
-            below: self.below,
-        }
+        Place { name: (&*self.0.name).into(), file: (&*self.0.file).into(), ..self.0 }
     }
 
     /// Returns the time in it and in everything below it, in nanoseconds, of calls that have ended.
     pub fn total(&self) -> u64 {
-        self.total
+        self.0.total
     }
 
     /// Returns the time in itself and in nothing below it, in nanoseconds, of calls that have
     /// ended.
     pub fn own(&self) -> u64 {
-        self.own
+        self.0.own
     }
 }
 
-/// A tree of calls, from [`CallTree`](super::CallTree). It is a list of nodes; each is followed by
+/// A tree of calls, from `CallTree`. It is a list of nodes; each is followed by
 /// the nodes below it, which have a greater [depth](TreeNode::depth), those with more time first.
 ///
 /// It prints as a text tree. Nodes with less than a thousandth of all time are left out and
@@ -153,18 +125,14 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(nodes: Vec<TreeNode>, lost: u64, left_out: Vec<LeftOut>) -> Self {
-        Self { nodes, lost, left_out, period: Period::default() }
-    }
-
-    /// Sets the period of measurement.
-    pub(super) fn over(self, period: Period) -> Self {
-        Self { period, ..self }
+    #[doc(hidden)]
+    pub fn new(places: Vec<Place<'static>>, lost: u64, left_out: Vec<LeftOut>, period: Period) -> Self {
+        Self { nodes: places.into_iter().map(TreeNode).collect(), lost, left_out, period }
     }
 
     /// Returns the total time, in nanoseconds.
     pub fn total(&self) -> u64 {
-        self.nodes.iter().filter(|node| node.depth == 0).map(TreeNode::total).sum()
+        self.nodes.iter().filter(|node| node.depth() == 0).map(TreeNode::total).sum()
     }
 
     /// Returns the number of calls that are not in the tree, for want of room.
@@ -184,10 +152,10 @@ impl Tree {
     pub fn to_folded(&self) -> String {
         let mut folded = String::new();
         for (stack, node) in self.stacks() {
-            if node.own != 0 {
-                let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
+            if node.own() != 0 {
+                let names: Vec<_> = stack.iter().map(|node| node.name().replace(';', ":")).collect();
                 // Writing to a `String` can't fail.
-                let _ = writeln!(folded, "{} {}", names.join(";"), node.own);
+                let _ = writeln!(folded, "{} {}", names.join(";"), node.own());
             }
         }
         folded
@@ -217,8 +185,8 @@ impl Tree {
             "below",
         ]);
         for (stack, node) in self.stacks() {
-            let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
-            let TreeNode { depth, calls, polls, total, own, recursive, levels, below, .. } = node;
+            let names: Vec<_> = stack.iter().map(|node| node.name().replace(';', ":")).collect();
+            let Place { depth, calls, polls, total, own, recursive, levels, below, .. } = &node.0;
             let numbers =
                 [*depth as u64, *calls, *total, *own, *polls, *recursive, *levels as u64, *below as u64];
             numbers.into_iter().fold(csv.cell(&names.join(";")), Csv::number).end();
@@ -230,7 +198,7 @@ impl Tree {
     fn stacks(&self) -> impl Iterator<Item = (Vec<&TreeNode>, &TreeNode)> {
         let mut open: Vec<&TreeNode> = Vec::new();
         self.nodes.iter().map(move |node| {
-            open.truncate(node.depth);
+            open.truncate(node.depth());
             open.push(node);
             (open.clone(), node)
         })
@@ -241,16 +209,16 @@ impl TreeNode {
     /// Returns the node as a row. `parent` is the index of the node above it, which only the tree
     /// knows.
     pub(crate) fn row(&self, parent: Option<usize>) -> Row<'_> {
-        let row = Row::new().with(if self.is_thread { "thread" } else { "function" }, self.name());
+        let row = Row::new().with(if self.0.is_thread { "thread" } else { "function" }, self.name());
         let row = parent.into_iter().fold(row, |row, parent| row.with("parent", parent));
-        row.with("depth", self.depth)
-            .with("calls", self.calls)
-            .with("total_ns", self.total)
-            .with("self_ns", self.own)
-            .with("polls", self.polls)
-            .with("recursive_calls", self.recursive)
-            .with("recursion_depth", self.levels)
-            .with("below", self.below)
+        row.with("depth", self.0.depth)
+            .with("calls", self.0.calls)
+            .with("total_ns", self.0.total)
+            .with("self_ns", self.0.own)
+            .with("polls", self.0.polls)
+            .with("recursive_calls", self.0.recursive)
+            .with("recursion_depth", self.0.levels)
+            .with("below", self.0.below)
     }
 }
 
@@ -262,7 +230,7 @@ impl ReportSource for Tree {
     fn rows(&self) -> Rows<'_> {
         let mut open: Vec<usize> = Vec::new();
         Box::new(self.iter().enumerate().map(move |(at, node)| {
-            open.truncate(node.depth);
+            open.truncate(node.depth());
             let parent = open.last().copied();
             open.push(at);
             node.row(parent)
@@ -291,17 +259,17 @@ list!(Tree, nodes, TreeNode, "nodes");
 shown!(Tree);
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    pub(in super::super) fn tree() -> Tree {
-        let node = |name: &str, depth, calls, total, own| TreeNode {
-            name: name.to_owned(),
+    fn tree() -> Tree {
+        let node = |name: &str, depth, calls, total, own| Place {
+            name: name.to_owned().into(),
             depth,
             calls,
             total,
             own,
-            ..TreeNode::default()
+            ..Place::default()
         };
         Tree::new(
             vec![
@@ -314,6 +282,7 @@ pub(super) mod tests {
             ],
             0,
             Vec::new(),
+            Period::default(),
         )
     }
 
