@@ -55,3 +55,15 @@ impl Histogram<'_> {
         table
     }
 }
+
+/// Returns the buckets that have gained values, with their number; all are ascending.
+pub fn grown<Bucket: Copy + Ord>(now: &[(Bucket, u64)], earlier: &[(Bucket, u64)]) -> Vec<(Bucket, u64)> {
+    let mut earlier = earlier.iter().peekable();
+    let more = |&(bucket, values): &(Bucket, u64)| {
+        while earlier.next_if(|(other, _)| *other < bucket).is_some() {}
+        let before = earlier.next_if(|(other, _)| *other == bucket).map_or(0, |(_, values)| *values);
+        let more = values.saturating_sub(before);
+        (more != 0).then_some((bucket, more))
+    };
+    now.iter().filter_map(more).collect()
+}

@@ -40,7 +40,7 @@ mod view;
 
 pub use call_tree::{Place, percent_in_tenths};
 pub use csv::Csv;
-pub use histogram::Histogram;
+pub use histogram::{Histogram, grown};
 pub use json::{JsonObject, array, decimal, quoted};
 pub use names::{Definition, ending, labels, shortened};
 pub use nouns::{count, was};

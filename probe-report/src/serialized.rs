@@ -99,3 +99,8 @@ reports!(crate::reports::Tree);
 // Without `parent`, which is an index into the rows of a tree.
 #[cfg(feature = "call-tree")]
 rows!(crate::reports::TreeNode: |node| node.row(None));
+
+#[cfg(feature = "slow")]
+reports!(crate::reports::SlowCalls);
+#[cfg(feature = "slow")]
+rows!(crate::reports::FunctionSlow: Self::row);

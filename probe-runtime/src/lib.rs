@@ -163,7 +163,7 @@ pub use consumers::{Trace, Trigger};
 /// The report of [`Aggregate`]: groups of hits, with their sums, extremes and histograms.
 #[cfg(feature = "std")]
 pub mod aggregate {
-    pub use crate::consumers::{Group, Groups};
+    pub use probe_report::reports::{Group, Groups};
 }
 
 /// The report of [`CallTree`]: a tree of calls, of one thread or of all.
@@ -202,7 +202,8 @@ pub mod profile {
 /// The report of [`Slow`]: calls over a limit, one by one and for each function.
 #[cfg(feature = "latency")]
 pub mod slow {
-    pub use crate::consumers::{FunctionSlow, SlowCall, SlowCalls};
+    pub use crate::consumers::SlowCall;
+    pub use probe_report::reports::{FunctionSlow, SlowCalls};
 }
 
 /// Numbers of hits that a [`Trace`] has written and lost, and the call that a [`Trigger`] acts on.

@@ -2,8 +2,14 @@
 
 #[cfg(feature = "call-tree")]
 mod flame;
+mod groups;
+#[cfg(feature = "slow")]
+mod slow;
 #[cfg(feature = "call-tree")]
 mod tree;
 
+pub use groups::{Figures, Group, Groups, Number, Threads};
+#[cfg(feature = "slow")]
+pub use slow::{FunctionSlow, SlowCalls};
 #[cfg(feature = "call-tree")]
 pub use tree::{Tree, TreeNode};

@@ -44,18 +44,6 @@ pub(super) fn within(bucket: usize, time: u64) -> u64 {
     time.clamp(*values.start(), end)
 }
 
-/// Returns the buckets that have gained values, with their number; all are ascending.
-pub(super) fn grown(now: &[(usize, u64)], earlier: &[(usize, u64)]) -> Vec<(usize, u64)> {
-    let mut earlier = earlier.iter().peekable();
-    let more = |&(bucket, values): &(usize, u64)| {
-        while earlier.next_if(|(other, _)| *other < bucket).is_some() {}
-        let before = earlier.next_if(|(other, _)| *other == bucket).map_or(0, |(_, values)| *values);
-        let more = values.saturating_sub(before);
-        (more != 0).then_some((bucket, more))
-    };
-    now.iter().filter_map(more).collect()
-}
-
 impl Buckets {
     /// Counts a value. Only the thread that owns the histogram may call this, so no locked
     /// instruction is needed.

@@ -91,7 +91,7 @@ mod trace;
 #[cfg(feature = "tracing")]
 mod tracing;
 
-pub use aggregate::{Aggregate, Group, Groups};
+pub use aggregate::Aggregate;
 #[cfg(feature = "call-tree")]
 pub use call_tree::CallTree;
 pub use count::Count;
@@ -102,7 +102,7 @@ pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEv
 #[cfg(feature = "profiler")]
 pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "latency")]
-pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};
+pub use slow::{Slow, SlowCall};
 #[cfg(feature = "trace")]
 pub use slow::{Trigger, TriggerCall};
 #[cfg(feature = "trace")]

@@ -38,9 +38,9 @@ impl Serialize for crate::engine::registry::Counts {
 rows!(crate::engine::registry::ProbeCount: Self::row);
 
 #[cfg(feature = "latency")]
-reports!(crate::consumers::Latencies, crate::consumers::SlowCalls);
+reports!(crate::consumers::Latencies);
 #[cfg(feature = "latency")]
-rows!(crate::consumers::FunctionLatency: Self::row, crate::consumers::FunctionSlow: Self::row);
+rows!(crate::consumers::FunctionLatency: Self::row);
 
 #[cfg(feature = "profiler")]
 reports!(crate::consumers::Profile);

@@ -14,7 +14,6 @@
 
 mod groups;
 mod key;
-mod report;
 mod table;
 
 use std::collections::HashMap;
@@ -22,7 +21,6 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-pub use groups::{Group, Groups};
 use key::Key;
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table, add_float, add_int, power};
@@ -39,7 +37,8 @@ use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Value, ValueRef};
 use probe_lang::ParseError;
 use probe_lang::expression::{Datum, Fault, Predicate, Program, Scope};
-use probe_report::source::Since;
+use probe_report::reports::{Groups, Threads};
+use probe_report::source::{Period, Since};
 
 /// Groups hits, and shows figures of each group: `count by(path)`, `sum(bytes)`,
 /// `latency by(outcome)`.
@@ -168,10 +167,13 @@ impl Aggregate {
     }
 
     fn all_groups(&self) -> Groups {
-        let Some(prepared) = self.groups.get() else { return Groups::none(&self.aggregation) };
+        let Some(prepared) = self.groups.get() else {
+            let none = Period::default();
+            return Groups::new(&self.aggregation, Vec::new(), Threads::default(), 0, Vec::new(), none);
+        };
         let tables = prepared.memory.iter();
         let tables = tables.map(|local| Table { words: local.parts(), cells: prepared.cells });
-        Groups::read(&self.aggregation, prepared, tables, self.filter.notes())
+        groups::read(&self.aggregation, prepared, tables, self.filter.notes())
     }
 
     fn cells(&self) -> usize {

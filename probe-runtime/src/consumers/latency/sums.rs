@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::buckets::{BUCKETS, grown, values, within};
+use super::super::buckets::{BUCKETS, values, within};
 use super::FunctionTimes;
 use super::report::Distribution;
 use crate::engine::clock::Scale;
+use probe_report::grown;
 
 /// Sums, extremes, and calls by their bucket.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use super::LimitedCalls;
 use super::line::{Escaped, Line};
-use super::{LimitedCalls, SlowCalls};
-use crate::engine::calls::{CallEnd, Meter, add_single_writer};
+use crate::engine::calls::{CallEnd, Function, Meter, add_single_writer};
 use crate::engine::control::{Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
@@ -16,6 +16,7 @@ use crate::engine::per_thread::Local;
 use probe_core::abi::Kind;
 use probe_lang::units::time;
 use probe_lang::{ParseError, Setting};
+use probe_report::reports::{FunctionSlow, SlowCalls};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
@@ -193,7 +194,18 @@ impl Slow {
         let Some((calls, scale)) = self.timed.calls.get().zip(self.timed.scale.get()) else {
             return SlowCalls::default();
         };
-        SlowCalls::new(calls, *scale, self.reports.suppressed())
+        let period = calls.period();
+        let function = |(number, function): (usize, &Function)| {
+            let sum = |at: usize| calls.parts(number).map(|part| part[at].load(Relaxed)).sum();
+            let longest = calls.parts(number).map(|part| part[2].load(Relaxed)).max().unwrap_or(0);
+            FunctionSlow::new(function.clone(), sum(0), sum(1), scale.nanoseconds(longest))
+        };
+        let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
+        crate::engine::order::sort_by(&mut functions, |a, b| {
+            b.slow().cmp(&a.slow()).then_with(|| a.path().cmp(b.path()))
+        });
+        let (left_out, unsaid) = (calls.left_out(), self.reports.suppressed());
+        SlowCalls::new(functions, left_out, calls.lost(), unsaid, period)
     }
 
     #[cold]

@@ -5,8 +5,6 @@
 mod consumer;
 #[cfg(feature = "latency")]
 mod line;
-#[cfg(feature = "latency")]
-mod report;
 #[cfg(feature = "trace")]
 mod trigger;
 
@@ -16,8 +14,6 @@ use std::time::Duration;
 
 #[cfg(feature = "latency")]
 pub use consumer::{Slow, SlowCall};
-#[cfg(feature = "latency")]
-pub use report::{FunctionSlow, SlowCalls};
 #[cfg(feature = "trace")]
 pub use trigger::{Trigger, TriggerCall};
 

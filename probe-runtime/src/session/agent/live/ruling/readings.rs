@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::consumers::{Aggregate, Count, Group};
+use crate::consumers::{Aggregate, Count};
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
 use crate::engine::registry::ProbeCount;
@@ -11,6 +11,7 @@ use probe_core::abi::Kind;
 #[cfg(feature = "latency")]
 use probe_lang::rules::Bucket;
 use probe_lang::rules::{Reading, Row, RowKind};
+use probe_report::reports::Group;
 
 /// Reads the consumer of a figure, which was attached at this time.
 pub(super) fn reading(attached: &SpecAttachments, since: Instant) -> Reading {

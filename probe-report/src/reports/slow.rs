@@ -1,13 +1,14 @@
 //! The numbers of slow calls at one moment, as a report.
 
-use std::sync::atomic::Ordering::Relaxed;
-
-use super::Slow;
-use crate::engine::calls::{Calls, Function, LeftOut};
-use crate::engine::clock::Scale;
-use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
-use probe_report::source::Period;
-use probe_report::{Body, Definition, Row, Table, Time, was};
+use crate::names::Definition;
+use crate::nouns::was;
+use crate::row::Row;
+use crate::source::{
+    FixedColumns, Function, LeftOut, Period, ReportSource, Rows, head, json, left_out, missing,
+};
+use crate::table::Table;
+use crate::view::Body;
+use probe_lang::units::Time;
 
 /// The calls of one function: how many were slow.
 ///
@@ -36,6 +37,11 @@ pub struct FunctionSlow {
 }
 
 impl FunctionSlow {
+    #[doc(hidden)]
+    pub fn new(function: Function, calls: u64, slow: u64, longest: u64) -> Self {
+        Self { function, calls, slow, longest }
+    }
+
     /// Returns the number of calls that have ended.
     pub fn calls(&self) -> u64 {
         self.calls
@@ -52,7 +58,7 @@ impl FunctionSlow {
     }
 }
 
-/// The slow calls of all functions, from [`Slow::slow_calls`].
+/// The slow calls of all functions, from `Slow::slow_calls`.
 ///
 /// This is a list, with the function of the most slow calls first. It prints as a table of the
 /// functions that were called.
@@ -82,19 +88,15 @@ pub struct SlowCalls {
 }
 
 impl SlowCalls {
-    pub(super) fn new(calls: &Calls<1, Slow>, scale: Scale, unsaid: u64) -> Self {
-        let period = calls.period();
-        let function = |(number, function): (usize, &Function)| {
-            let sum = |at: usize| calls.parts(number).map(|part| part[at].load(Relaxed)).sum();
-            let longest = calls.parts(number).map(|part| part[2].load(Relaxed)).max().unwrap_or(0);
-            let longest = scale.nanoseconds(longest);
-            FunctionSlow { function: function.clone(), calls: sum(0), slow: sum(1), longest }
-        };
-        let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
-        crate::engine::order::sort_by(&mut functions, |a, b| {
-            b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path()))
-        });
-        Self { functions, left_out: calls.left_out(), lost: calls.lost(), unsaid, period }
+    #[doc(hidden)]
+    pub fn new(
+        functions: Vec<FunctionSlow>,
+        left_out: Vec<LeftOut>,
+        lost: u64,
+        unsaid: u64,
+        period: Period,
+    ) -> Self {
+        Self { functions, left_out, lost, unsaid, period }
     }
 
     /// Returns the number of slow calls that were not reported, because there were too many in a
@@ -172,11 +174,6 @@ impl ReportSource for SlowCalls {
     }
 }
 
-functions!(
-    SlowCalls,
-    FunctionSlow,
-    "measured",
-    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
-);
+functions!(SlowCalls, FunctionSlow, "measured", "calls that were not measured, see `Calls::lost`");
 
 shown!(SlowCalls);

@@ -2,10 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::AggregateFunction as Function;
-use super::groups::{Group, Groups, Number};
-use crate::report::{ReportSource, Rows, head, json, shown};
-use probe_report::{Body, Bound, Cell, Csv, Definition, Histogram, Row, Shown, Table, TableCell, Time};
+use super::{Group, Groups, Number};
+use crate::csv::Csv;
+use crate::histogram::Histogram;
+use crate::names::Definition;
+use crate::row::{Cell, Row};
+use crate::source::{ReportSource, Rows, head, json};
+use crate::table::{Bound, Shown, Table, TableCell};
+use crate::view::Body;
+use probe_lang::aggregation::Function;
+use probe_lang::units::Time;
 
 impl Group {
     fn shown(number: Number, is_time: bool) -> TableCell<'static> {
