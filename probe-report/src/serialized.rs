@@ -54,6 +54,10 @@ impl Serialize for SerializedRows<'_> {
     }
 }
 
+/// Serializes a report.
+///
+/// # Errors
+/// Those of the serializer.
 pub fn serialize_report<S: Serializer>(report: &dyn ReportSource, serializer: S) -> Result<S::Ok, S::Error> {
     let (Row(head), Row(rest)) = (report.head(), report.rest());
     let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;

@@ -37,6 +37,7 @@ impl Period {
     }
 
     /// Returns the part of this period after the end of `earlier`, which began at the same moment.
+    #[must_use]
     pub fn after(self, earlier: Self) -> Self {
         let start = earlier.start.checked_add(earlier.duration).unwrap_or(self.start);
         Self { start, duration: self.duration.saturating_sub(earlier.duration) }
