@@ -27,14 +27,18 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         // Shown at once, since the command may continue for long.
         map_pipe_error(Screen::stdout(false).finish(&Shown::View(View::text(attachment_lines(&attached)))))?;
     }
-    let mut last = Vec::new();
+    let (mut documents, mut text) = (Vec::new(), String::new());
     if !args.keep {
         match watch(&mut program.client, &stop, None, Schedule::new(None, false), |_, _| Ok(()))? {
             WatchEnd::Stopped => {
                 let _progress = AnswerProgress::of(&program).wait();
                 program.client.pause(attached.id)?;
-                let formats = attached.consumers.iter().map(|it| &it.formats[..]);
-                last = reports(&mut program.client, attached.id, formats, is_json)?;
+                if is_json {
+                    let formats = attached.consumers.iter().map(|it| &it.formats[..]);
+                    documents = last_documents(&mut program.client, attached.id, formats)?;
+                } else {
+                    text = last_text(&mut program.client, attached.id, attached.consumers.len())?;
+                }
             }
             WatchEnd::Disconnected => {
                 notes.push(format!("{}, and there are no reports", program.end_reason()));
@@ -42,10 +46,9 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         }
     }
     if !is_json {
-        let texts = last.iter().flatten().map(|it| it.drawn(stdout_width()));
-        return Ok(Output { notes, ..Output::text(texts.collect()) });
+        return Ok(Output { notes, ..Output::text(text) });
     }
-    let mut last = last.into_iter();
+    let mut documents = documents.into_iter();
     let mut rows = Vec::new();
     for it in &attached.consumers {
         rows.push(object! {
@@ -56,7 +59,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
             refused: it.refused,
             // `null` while the consumer continues, if the program has ended, and for a flight
             // recorder.
-            report: last.next().flatten().map(raw).transpose()?,
+            report: documents.next().flatten(),
         });
     }
     let pid = program.process.pid;
@@ -93,15 +96,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
         client.pause(*id)?;
         let known = status.attachments.iter().find(|it| it.id == *id);
         let consumers = known.map_or(&[][..], |it| &it.consumers);
-        let reports = reports(client, *id, consumers.iter().map(|it| &it.formats[..]), is_json)?;
         let mut row = Vec::new();
-        for (it, report) in consumers.iter().zip(reports) {
-            if is_json {
-                let report = report.map(raw).transpose()?;
+        if is_json {
+            let documents = last_documents(client, *id, consumers.iter().map(|it| &it.formats[..]))?;
+            for (it, report) in consumers.iter().zip(documents) {
                 row.push(object! { consumer: it.name.clone(), report: report });
-            } else {
-                text.extend(report.map(|it| it.drawn(stdout_width())));
             }
+        } else {
+            text += &last_text(client, *id, consumers.len())?;
         }
         rows.push(object! { attachment: *id, spec: known.map(|it| it.spec.clone()), consumers: row });
         Ok(())
@@ -122,36 +124,36 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     Ok(Output::notes(notes))
 }
 
-/// Returns the reports of an attachment's consumers, given the formats of each. A consumer may lack
-/// the format, as a flight recorder lacks JSON.
-fn reports<'a>(
+/// Returns the reports of an attachment's consumers for people.
+fn last_text(client: &mut Client, attachment: u32, consumers: usize) -> Result<String, Failure> {
+    let mut text = String::new();
+    for (consumer, _) in (0..).zip(0..consumers) {
+        text += &draw(client.view(attachment, consumer)?.values, stdout_width());
+    }
+    Ok(text)
+}
+
+/// Returns the reports of an attachment's consumers as parts of a document, given the formats of
+/// each. A consumer may lack JSON, as a flight recorder does.
+fn last_documents<'a>(
     client: &mut Client,
     attachment: u32,
     consumers: impl Iterator<Item = &'a [String]>,
-    is_json: bool,
-) -> Result<Vec<Option<Shown>>, Failure> {
-    let mut reports = Vec::new();
+) -> Result<Vec<Option<Box<RawValue>>>, Failure> {
+    let mut documents = Vec::new();
     for (consumer, formats) in (0..).zip(consumers) {
-        if !is_json {
-            reports.push(Some(Shown::View(client.view(attachment, consumer)?.values)));
-            continue;
-        }
         let has_json = formats.iter().any(|it| it == "json");
-        reports.push(match has_json.then(|| client.report(attachment, consumer, "json")) {
+        documents.push(match has_json.then(|| client.report(attachment, consumer, "json")) {
             None => None,
             // A report that only goes to files.
             Some(Err(ClientError::Failed(failure))) if failure.kind == FailureKind::Malformed => None,
-            Some(report) => Some(Shown::Json(report?.text)),
+            Some(report) => Some(
+                RawValue::from_string(report?.text)
+                    .map_err(|error| Failure::Input(format!("the program's report is no JSON: {error}")))?,
+            ),
         });
     }
-    Ok(reports)
-}
-
-/// Returns a program's report as a part of a document.
-fn raw(report: Shown) -> Result<Box<RawValue>, Failure> {
-    let Shown::Json(report) = report else { return Ok(Box::default()) };
-    RawValue::from_string(report)
-        .map_err(|error| Failure::Input(format!("the program's report is no JSON: {error}")))
+    Ok(documents)
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
