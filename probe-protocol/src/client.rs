@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use probe_report::{Document, View};
+use probe_report::{Document, Part, View};
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
@@ -290,11 +290,8 @@ impl Client {
         consumer: u32,
     ) -> Result<ReportValues<View<'static>>, ClientError> {
         let mut values = View::text("");
-        let Done { notes, cpu_ns } =
-            self.read_report(attachment, consumer, ReportForm::View, |body| match body {
-                Body::Report(part) => values.add(part),
-                _ => false,
-            })?;
+        let add = of_values(|part| values.add(part));
+        let Done { notes, cpu_ns } = self.read_report(attachment, consumer, ReportForm::View, add)?;
         values.notes.extend(notes);
         Ok(ReportValues { values, cpu_ns })
     }
@@ -315,10 +312,8 @@ impl Client {
     ) -> Result<ReportValues<Document<'static>>, ClientError> {
         let form = ReportForm::Document { only: only.to_vec() };
         let mut values = Document::default();
-        let Done { notes, cpu_ns } = self.read_report(attachment, consumer, form, |body| match body {
-            Body::Report(part) => values.add(part),
-            _ => false,
-        })?;
+        let add = of_values(|part| values.add(part));
+        let Done { notes, cpu_ns } = self.read_report(attachment, consumer, form, add)?;
         values.notes.extend(notes);
         Ok(ReportValues { values, cpu_ns })
     }
@@ -485,6 +480,14 @@ fn counted_bytes(payload: usize, body: &Body) -> usize {
         _ => 0,
     };
     payload.max(memory).max(MIN_PART_BYTES)
+}
+
+/// Passes on the parts of a report that is made of values only.
+fn of_values(mut add: impl FnMut(Part<'static>) -> bool) -> impl FnMut(Body) -> bool {
+    move |body| match body {
+        Body::Report(part) => add(part),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
