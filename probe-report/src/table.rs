@@ -164,7 +164,8 @@ impl<'a> Table<'a> {
         Self { heading: heading.into_iter().map(Into::into).collect(), cells: Vec::new() }
     }
 
-    /// Adds the next cell of a row. A row has as many as the heading.
+    /// Adds the next cell of a row. A row has as many as the heading: a view of the table asserts
+    /// that in debug builds.
     pub fn push(&mut self, cell: impl Into<TableCell<'a>>) -> &mut Self {
         self.cells.push(cell.into());
         self
@@ -180,6 +181,11 @@ impl<'a> Table<'a> {
         assert_eq!(self.cells.len(), before + self.heading.len(), "a cell for each column");
     }
 
+    /// Returns whether each row has as many cells as the heading.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.cells.len().checked_rem(self.heading.len()).unwrap_or(self.cells.len()) == 0
+    }
+
     /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
@@ -187,6 +193,7 @@ impl<'a> Table<'a> {
 
     /// Adds the table's lines to a text, without spaces at their ends.
     pub fn add_lines_to(&self, text: &mut String) {
+        debug_assert!(self.is_whole(), "a cell for each column");
         // Writing to a `String` can't fail.
         let _ = Layout::new(self).lines(None, |line| {
             text.push_str(line.trim_end());

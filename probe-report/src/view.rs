@@ -37,6 +37,9 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn new(body: Body<'a>, notes: Vec<String>) -> Self {
+        if let Body::Table(table) = &body {
+            debug_assert!(table.is_whole(), "a cell for each column");
+        }
         Self { body, notes }
     }
 
