@@ -5,8 +5,7 @@ use std::fmt;
 
 use probe_lang::units::Time;
 
-use crate::names::{Definition, labels, shortened};
-use crate::nouns::count;
+use crate::names::{Definition, count, labels, shortened};
 use crate::table::{Table, TableCell};
 
 /// Columns by which each level is indented.

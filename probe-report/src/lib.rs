@@ -28,7 +28,6 @@ mod json;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod names;
-mod nouns;
 mod part;
 mod perf_failure;
 pub mod reports;
@@ -42,8 +41,7 @@ pub use call_tree::{Place, percent_in_tenths};
 pub use csv::Csv;
 pub use histogram::{Histogram, grown};
 pub use json::{JsonObject, array, decimal, quoted};
-pub use names::{Definition, ending, labels, shortened};
-pub use nouns::{count, was};
+pub use names::{Definition, count, ending, labels, shortened, was};
 pub use part::{Part, text_parts};
 pub use perf_failure::perf_failure;
 pub use probe_lang::units::Time;

@@ -1,5 +1,5 @@
 //! The names of a table's rows: definitions that share a path are distinguished by file and line,
-//! and names fit a width. Their ends stay, since names differ there.
+//! and names fit a width. Their ends stay, since names differ there. And nouns, with their numbers.
 
 use std::borrow::Cow;
 use std::iter;
@@ -115,6 +115,16 @@ fn folded(name: &str) -> Option<String> {
         before = c;
     }
     (is_folded && depth == 0).then_some(out)
+}
+
+/// Returns a number of things: `1 call`, `2 calls`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns the same with a verb: `1 call was`, `2 calls were`.
+pub fn was(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }
 
 #[cfg(test)]

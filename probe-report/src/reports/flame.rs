@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode};
 use crate::call_tree::percent_in_tenths;
-use crate::nouns::count;
+use crate::names::count;
 use probe_lang::selector::split_last;
 use probe_lang::units::Time;
 

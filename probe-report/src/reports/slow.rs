@@ -1,7 +1,6 @@
 //! The numbers of slow calls at one moment, as a report.
 
-use crate::names::Definition;
-use crate::nouns::was;
+use crate::names::{Definition, was};
 use crate::row::Row;
 use crate::source::{
     FixedColumns, Function, LeftOut, Period, ReportSource, Rows, head, json, left_out, missing,

@@ -6,8 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::csv::Csv;
-use crate::names::Definition;
-use crate::nouns::was;
+use crate::names::{Definition, was};
 use crate::row::{Cell, Row};
 use probe_core::Kind;
 
