@@ -6,12 +6,16 @@
 //! call_tree   a table whose last column is drawn as a tree
 //! histogram   the buckets of a group of hits, with bars
 //! view        all of these, one below the other, with the notes of the report
+//! source      a report: its rows, its view, its period and functions
+//! reports     the reports of consumers: groups, slow calls, trees of calls with their flame graphs
+//! metrics     a snapshot for a collector, as Prometheus's text and as OTLP
 //! ```
 //! A running program sends rows and views, and whoever asked draws them: nothing is read back from
-//! text. Everything here is pure.
+//! text. Everything here is pure, except that a report names its program, its process and its time.
 //!
 //! Parts for `probe-runtime`, `probe-protocol` and `probectl` of the same version. `probe-protocol`
-//! re-exports what its client returns; the rest changes with any version.
+//! re-exports what its client returns, and `probe-runtime` the reports; the rest changes with any
+//! version.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
