@@ -53,7 +53,7 @@ pub use row::{Cell, Document, Row, json};
 pub use table::{Bound, Shown, Table, TableCell};
 pub use view::{Body, View};
 
-/// What the macros name.
+/// The names in expansions of the macros.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::list;

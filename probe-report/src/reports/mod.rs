@@ -1,4 +1,4 @@
-//! Reports of consumers: what they have measured at one moment.
+//! Reports of consumers: their measurements at one moment.
 
 #[cfg(feature = "call-tree")]
 mod flame;
