@@ -16,7 +16,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::backoff::Backoff;
 use super::engine::{Engine, Step};
 use super::host::{Answer, Event, Firing, HostError, RuleHost};
 use super::ref_counted::RefCountedSpecs;
@@ -411,6 +410,32 @@ impl<H: RuleHost> RuleDriver<H> {
 fn file_name(rule: usize, name: Option<&str>) -> String {
     let own = || format!("rule-{}.{}", rule.saturating_add(1), Format::Perfetto.ending());
     name.map_or_else(own, str::to_owned)
+}
+
+/// The most windows between two tries.
+const MOST_PAUSE: u32 = 64;
+
+/// The windows between two tries of one thing: each pause is twice as long as the one before, up to
+/// a limit, and success ends them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Backoff {
+    pause: u32,
+    left: u32,
+}
+
+impl Backoff {
+    /// Counts a window. Returns whether the next try is due.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
+    }
+
+    /// Notes whether a try has succeeded.
+    pub fn note(&mut self, has_succeeded: bool) {
+        self.pause = if has_succeeded { 0 } else { (2 * self.pause).clamp(1, MOST_PAUSE) };
+        self.left = self.pause.saturating_sub(1);
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@
 //! Cost: nothing on a hit, beyond the consumers of the figures. A step compares two readings: time
 //! in proportion to their rows.
 
-mod backoff;
 mod condition;
 mod driver;
 mod engine;
@@ -30,8 +29,7 @@ mod ref_counted;
 mod rule;
 mod window;
 
-pub use backoff::Backoff;
-pub use driver::RuleDriver;
+pub use driver::{Backoff, RuleDriver};
 pub use engine::{Engine, Step, Totals};
 pub use figure::{Figure, Unit, reasons};
 pub use host::{Answer, Event, Firing, HostError, RuleHost};

@@ -323,3 +323,18 @@ fn a_failure_ends_the_rules() {
     assert_eq!(it.summarize("program"), Err("unread"));
     assert_eq!(it.acts(), ["0 summary: fired 0 times; not known in 0 of 0 windows"]);
 }
+
+#[test]
+fn pauses_grow_until_success() {
+    let mut backoff = Backoff::default();
+    let mut windows = Vec::new();
+    for window in 0..400 {
+        if backoff.is_due() {
+            windows.push(window);
+            backoff.note(false);
+        }
+    }
+    assert_eq!(windows, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]);
+    backoff.note(true);
+    assert!(backoff.is_due() && backoff.is_due());
+}
