@@ -17,7 +17,6 @@ mod parse;
 mod parsed;
 mod path;
 mod segment;
-mod selectable;
 mod split_at_equals;
 mod suggest;
 mod term;
@@ -26,7 +25,7 @@ mod words;
 pub use crate::error::SelectorError;
 pub use broaden::Suggestions;
 pub use parsed::{NamedTerms, Selector};
-pub use selectable::Selectable;
+pub use term::Selectable;
 
 pub use broaden::did_you_mean;
 pub use nesting::split_last;
