@@ -8,14 +8,10 @@ use proptest::prelude::*;
 use super::super::check::{Mismatch, Scope};
 use super::super::datum::Fault;
 use super::super::program::{Program, Step, Surroundings};
+use super::super::tree::{Arithmetic, Comparison, Node, Part};
 use super::Predicate;
-use naive::{Naive, naive};
 use probe_core::__private::v1::InMemory;
 use probe_core::abi::{Field, Type, Value};
-use texts::{conditions, hits, quick_conditions};
-
-mod naive;
-mod texts;
 
 /// The fields of all tests, and a hit's values for them.
 const FIELDS: [(&str, Type); 8] = [
@@ -238,6 +234,166 @@ fn a_comparison_with_a_constant_is_one_step() {
         assert_eq!(compiled(text).unwrap().steps.len(), 1, "{text}");
     }
     assert_eq!(compiled("bytes > 1 && delta < 2").unwrap().steps.len(), 2);
+}
+
+fn numbers() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("bytes".to_owned()),
+        Just("delta".to_owned()),
+        Just("thread".to_owned()),
+        Just("len(peer)".to_owned()),
+        (0..30_u64).prop_map(|it| it.to_string()),
+        any::<i64>().prop_map(|it| it.to_string()),
+        Just("ratio".to_owned()),
+        Just("2.5".to_owned()),
+    ];
+    leaf.prop_recursive(3, 12, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), "[-+*/%]", inner.clone()).prop_map(|(a, op, b)| format!("({a}) {op} ({b})")),
+            inner.prop_map(|it| format!("-({it})")),
+        ]
+    })
+}
+
+fn conditions() -> impl Strategy<Value = String> {
+    let compare = || prop_oneof![Just("=="), Just("!="), Just("<"), Just("<="), Just(">"), Just(">=")];
+    let leaf = prop_oneof![
+        (numbers(), compare(), numbers()).prop_map(|(a, op, b)| format!("{a} {op} {b}")),
+        (compare(), "[a-c]{0,2}").prop_map(|(op, text)| format!("peer {op} {text:?}")),
+        Just("ok".to_owned()),
+        Just("letter > 'b'".to_owned()),
+        Just("gone == 1".to_owned()),
+        Just("true".to_owned()),
+    ];
+    combined(leaf)
+}
+
+fn combined(leaf: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
+    leaf.prop_recursive(4, 16, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) && ({b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) || {b}")),
+            inner.prop_map(|it| format!("!({it})")),
+        ]
+    })
+}
+
+fn hits() -> impl Strategy<Value = Hit> {
+    let few = prop_oneof![0..30_u64, any::<u64>()];
+    let signed = prop_oneof![-5..30_i64, any::<i64>()];
+    let ratio = prop_oneof![Just(f64::NAN), Just(2.5), any::<f64>()];
+    (few, signed, ratio, any::<bool>(), prop::char::range('a', 'd'), "[a-c]{0,2}")
+        .prop_map(|(bytes, delta, ratio, ok, letter, peer)| Hit { bytes, delta, ratio, ok, letter, peer })
+}
+
+/// Comparisons of 64-bit integers with constants, also at the ends of their ranges.
+fn quick_conditions() -> impl Strategy<Value = String> {
+    let ends =
+        [0, 1, -1, i128::from(i64::MIN), i128::from(i64::MAX), u64::MAX.into(), i128::from(u64::MAX) + 1];
+    let constant =
+        prop_oneof![proptest::sample::select(ends.to_vec()), -5..30_i128, any::<i64>().prop_map(i128::from)];
+    let operator = proptest::sample::select(vec!["==", "!=", "<", "<=", ">", ">="]);
+    let leaf = (proptest::sample::select(vec!["bytes", "delta"]), operator, constant, any::<bool>())
+        .prop_map(|(field, operator, constant, is_first)| {
+            if is_first {
+                format!("{field} {operator} {constant}")
+            } else {
+                format!("{constant} {operator} {field}")
+            }
+        });
+    combined(leaf)
+}
+
+/// The meaning of a tree in its simplest form: its value, evaluated node by node.
+fn naive(node: &Node, hit: &Hit) -> Result<Naive, Fault> {
+    use Naive::{Char, Float, Int, Text, Truth};
+    let truth = |node| match naive(node, hit)? {
+        Truth(it) => Ok(it),
+        _ => Err(Fault::OtherType),
+    };
+    let float = |it: &Naive| match it {
+        Int(it) => Some(*it as f64),
+        Float(it) => Some(*it),
+        _ => None,
+    };
+    Ok(match &node.part {
+        Part::Int(it) => Int(*it),
+        Part::Float(it) => Float(*it),
+        Part::Bool(it) => Truth(*it),
+        Part::Char(it) => Char(*it),
+        Part::Text(it) => Text(it.clone()),
+        Part::Name(name) => match name.as_str() {
+            "bytes" => Int(hit.bytes.into()),
+            "delta" => Int(hit.delta.into()),
+            "ratio" => Float(hit.ratio),
+            "ok" => Truth(hit.ok),
+            "letter" => Char(hit.letter),
+            "peer" => Text(hit.peer.clone()),
+            "thread" => Int(7),
+            _ => return Err(Fault::Missing),
+        },
+        Part::Len(_) => Int(hit.peer.len() as i128),
+        Part::Negative(of) => match naive(of, hit)? {
+            Int(it) => Int(it.checked_neg().ok_or(Fault::Overflow)?),
+            Float(it) => Float(-it),
+            _ => return Err(Fault::OtherType),
+        },
+        Part::Not(of) => Truth(!truth(of)?),
+        Part::And(a, b) => Truth(truth(a)? && truth(b)?),
+        Part::Or(a, b) => Truth(truth(a)? || truth(b)?),
+        Part::Calculate(operator, a, b) => match (naive(a, hit)?, naive(b, hit)?) {
+            (Int(_), Int(0)) if matches!(operator, Arithmetic::Divide | Arithmetic::Remainder) => {
+                return Err(Fault::DivisionByZero);
+            }
+            (Int(a), Int(b)) => Int(match operator {
+                Arithmetic::Add => a.checked_add(b),
+                Arithmetic::Subtract => a.checked_sub(b),
+                Arithmetic::Multiply => a.checked_mul(b),
+                Arithmetic::Divide => a.checked_div(b),
+                Arithmetic::Remainder => a.checked_rem(b),
+            }
+            .ok_or(Fault::Overflow)?),
+            (a, b) => {
+                let (Some(a), Some(b)) = (float(&a), float(&b)) else { return Err(Fault::OtherType) };
+                Float(match operator {
+                    Arithmetic::Add => a + b,
+                    Arithmetic::Subtract => a - b,
+                    Arithmetic::Multiply => a * b,
+                    Arithmetic::Divide => a / b,
+                    Arithmetic::Remainder => a % b,
+                })
+            }
+        },
+        Part::Compare(operator, a, b) => {
+            let (a, b) = (naive(a, hit)?, naive(b, hit)?);
+            let order = match (&a, &b) {
+                (Int(a), Int(b)) => a.partial_cmp(b),
+                (Text(a), Text(b)) => a.partial_cmp(b),
+                (Char(a), Char(b)) => a.partial_cmp(b),
+                (Truth(a), Truth(b)) => a.partial_cmp(b),
+                (a, b) => float(a).and_then(|a| a.partial_cmp(&float(b)?)),
+            };
+            Truth(match operator {
+                Comparison::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
+                Comparison::NotEqual => !order.is_some_and(std::cmp::Ordering::is_eq),
+                Comparison::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+                Comparison::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
+                Comparison::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
+                Comparison::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
+                Comparison::Matches | Comparison::MatchesNot => return Err(Fault::OtherType),
+            })
+        }
+        Part::First(_) | Part::OneIn(_) => return Err(Fault::OtherType),
+    })
+}
+
+#[derive(Debug)]
+enum Naive {
+    Int(i128),
+    Float(f64),
+    Truth(bool),
+    Char(char),
+    Text(String),
 }
 
 proptest! {
