@@ -20,9 +20,6 @@
 pub mod aggregation;
 #[doc(hidden)]
 pub mod brackets;
-#[cfg(feature = "counted")]
-#[doc(hidden)]
-pub mod counted;
 #[doc(hidden)]
 pub mod cursor;
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use probe_lang::counted;
+use probe_lang::{selector, spec};
 use probe_protocol::{Attach, Client};
 use probe_runtime::spec::{Format, ParseError, Rendered, Reporter, Setting, Spec, register};
 use probe_runtime::{Attachment, Consumer, Event, agent, init_from_env, probe};
@@ -47,7 +47,7 @@ impl Reporter for Once {
 
 /// Returns the selectors and the specs that were parsed, and the consumers that were made.
 fn counts() -> [usize; 3] {
-    [&counted::SELECTORS, &counted::SPECS, &MADE].map(|count| count.load(Relaxed))
+    [&selector::PARSED, &spec::PARSED, &MADE].map(|count| count.load(Relaxed))
 }
 
 #[test]

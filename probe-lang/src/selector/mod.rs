@@ -24,6 +24,8 @@ mod words;
 
 pub use crate::error::SelectorError;
 pub use broaden::Suggestions;
+#[cfg(feature = "counted")]
+pub use parsed::PARSED;
 pub use parsed::{NamedTerms, Selector};
 pub use term::Selectable;
 

@@ -7,6 +7,10 @@ use super::glob::Path;
 use super::term::{Term, beginning};
 use super::{Selectable, SelectorError, parse, path};
 
+/// The number of selectors that this process has parsed, for tests.
+#[cfg(feature = "counted")]
+pub static PARSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
 /// A parsed selector, which names a set of probes.
 ///
 /// ```text
@@ -139,7 +143,7 @@ impl Selector {
     /// ```
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         #[cfg(feature = "counted")]
-        crate::counted::SELECTORS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        PARSED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let terms = parse::parse(text)?;
         let mut paths = HashMap::<_, Sides<Option<usize>>>::new();
         let mut patterns = Sides::<Vec<usize>>::default();

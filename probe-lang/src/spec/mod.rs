@@ -12,5 +12,7 @@ mod parse;
 mod trigger;
 
 use expressions::{blank_expressions, is_aggregation};
+#[cfg(feature = "counted")]
+pub use parse::PARSED;
 pub use parse::{ConsumerText, Selected, SpecAst, SpecItem, parse_selector, parse_spec, selected};
 pub use trigger::CallTrigger;

@@ -79,6 +79,10 @@ impl<C: fmt::Display> fmt::Display for SpecAst<C> {
     }
 }
 
+/// The number of whole specs that this process has parsed, for tests.
+#[cfg(feature = "counted")]
+pub static PARSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
 /// Parses a spec: cuts it at the commas that end a selector and its consumer, and at triggers.
 /// `consumer` makes a consumer from its text; its error has a byte of that text.
 ///
@@ -89,7 +93,7 @@ pub fn parse_spec<C>(
     mut consumer: impl FnMut(ConsumerText<'_>) -> Result<C, ParseError>,
 ) -> Result<SpecAst<C>, ParseError> {
     #[cfg(feature = "counted")]
-    crate::counted::SPECS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    PARSED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     if let Some(at) = too_long(text) {
         let problem = format!(
             "at most {MAX_LEN} bytes are read, and these are {}; name many probes at once, by `**`, `@file` or `group=`",
