@@ -25,8 +25,6 @@ mod future;
 mod macros;
 #[doc(hidden)]
 pub mod pairing;
-#[cfg(feature = "serde")]
-mod serialized;
 #[doc(hidden)]
 pub mod site;
 #[cfg(feature = "usdt")]

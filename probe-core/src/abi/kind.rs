@@ -65,6 +65,14 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Serializes as its name.
+#[cfg(feature = "serde")]
+impl serde_core::Serialize for Kind {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// The way from active sites to the definition's `entry`, and so the processor state that a hit
 /// must preserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

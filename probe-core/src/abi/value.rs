@@ -381,6 +381,14 @@ impl Type {
     }
 }
 
+/// Serializes as its name.
+#[cfg(feature = "serde")]
+impl serde_core::Serialize for Type {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 const _: () = {
     let mut at = 0;
     while at < Type::ALL.len() {
