@@ -21,9 +21,6 @@ pub mod portable;
 #[cfg(probe_backend = "portable")]
 pub use portable as backend;
 
-#[cfg(all(feature = "std", probe_backend = "portable", probe_definitions = "seen"))]
-pub mod seen;
-
 #[cfg(probe_backend = "patched")]
 pub mod x86_64;
 #[cfg(probe_backend = "patched")]

@@ -100,7 +100,7 @@ pub type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 #[inline(always)]
 pub fn is_active(definition: &'static Definition) -> bool {
     #[cfg(all(feature = "std", probe_definitions = "seen"))]
-    super::seen::see(definition);
+    seen::see(definition);
     definition.is_hooked()
 }
 
@@ -117,5 +117,39 @@ pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
         // definitions have this backend's layout.
         let entry = unsafe { core::mem::transmute::<*mut (), Entry>(entry) };
         entry(definition, values.as_ptr());
+    }
+}
+
+/// The definitions without a linker that collects them (under Miri). A thread notes a definition
+/// when it first passes the site.
+///
+/// So a probe can be listed and selected only after its code has run once. Cost: a lock on each
+/// pass of a site, so only Miri uses this module.
+#[cfg(all(feature = "std", probe_definitions = "seen"))]
+pub mod seen {
+    use std::collections::HashSet;
+    use std::ptr;
+    use std::sync::{LazyLock, Mutex, PoisonError};
+
+    use crate::abi::Definition;
+
+    static SEEN: LazyLock<Mutex<SeenDefinitions>> = LazyLock::new(Mutex::default);
+
+    #[derive(Default)]
+    struct SeenDefinitions {
+        order: Vec<&'static Definition>,
+        addresses: HashSet<usize>,
+    }
+
+    pub fn see(definition: &'static Definition) {
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.addresses.insert(ptr::from_ref(definition).addr()) {
+            seen.order.push(definition);
+        }
+    }
+
+    /// Returns all noted definitions, in the order in which they were noted.
+    pub fn all() -> Vec<&'static Definition> {
+        SEEN.lock().unwrap_or_else(PoisonError::into_inner).order.clone()
     }
 }

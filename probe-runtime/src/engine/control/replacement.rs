@@ -115,7 +115,7 @@ where
 {
     let definition = function.definition().ok_or(Error::WithoutProbes)?;
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
-    probe_core::site::seen::see(definition);
+    probe_core::site::backend::seen::see(definition);
     init::try_init()?;
     // Once these objects were unloaded, the function could not be found by its address again, and
     // the closure could not be dropped.

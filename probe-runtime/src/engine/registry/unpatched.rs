@@ -24,7 +24,7 @@ impl Registry {
         #[cfg(probe_definitions = "linked")]
         let definitions = linked::definitions().iter();
         #[cfg(probe_definitions = "seen")]
-        let definitions = probe_core::site::seen::all().into_iter();
+        let definitions = probe_core::site::backend::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));
         let is_new = self.definitions.len() != known;
         (is_new.then(|| Change { is_list_new: true, ..Change::default() }), KeptLoaded::always())
