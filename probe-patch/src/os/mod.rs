@@ -8,7 +8,7 @@
 //! - on Linux: `memory`, straight from the kernel; `thread`;
 //! - where code is patched: `guarded_read`, for texts that may not be readable; `text::protect`,
 //!   `maps::Maps`, `mem::Alias`, `trap`; `blocking` and `tracer`, which find obstacles to a trap;
-//!   `objects`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
+//!   `pin::iterate`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
 //!   serialising instruction.
 //!
 //! # Signal handlers

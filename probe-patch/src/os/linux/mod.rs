@@ -5,7 +5,6 @@ pub mod cancel;
 pub mod guarded_read;
 pub mod maps;
 pub mod mem;
-pub mod objects;
 pub mod pin;
 pub mod text;
 pub mod tracer;

@@ -1,13 +1,16 @@
-//! Keeps the object that holds this code loaded.
+//! The loaded objects (executable, shared objects, plugins), through `dl_iterate_phdr(3)`; and
+//! keeping the one that holds this code loaded.
 //!
 //! A plugin may link its own copy of this crate. Other objects' sites, threads that end, and `fork`
 //! then call into the plugin. If it were unloaded after it has attached, they would call an address
 //! where nothing is mapped.
 
-// Safety: relies on dladdr(3), dlopen(3) and dlerror(3), and on the dynamic linker's strings.
+// Safety: relies on dladdr(3), dlopen(3) and dlerror(3), on the dynamic linker's strings, and on
+// its program headers, which describe the mapped segments while the iteration holds its lock.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::{CStr, c_char};
+use std::slice;
 
 pub use crate::os::generic::pin::Unpinned;
 
@@ -29,7 +32,7 @@ pub fn pin() -> Result<(), Unpinned> {
 /// The dynamic linker's reason.
 pub fn pin_object(address: usize) -> Result<(), Unpinned> {
     let here = std::ptr::with_exposed_provenance(address);
-    if super::objects::is_in_main(here as usize) {
+    if is_in_main(here as usize) {
         return Ok(());
     }
     // SAFETY: zeroes are a `Dl_info`.
@@ -66,6 +69,38 @@ fn keep(name: *const c_char) -> Result<(), Unpinned> {
 fn text(text: *const c_char) -> String {
     // SAFETY: a string of the dynamic linker's.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Returns whether the executable holds this address.
+fn is_in_main(addr: usize) -> bool {
+    let mut found = false;
+    iterate(&mut |main| {
+        // SAFETY: the dynamic linker's own table of program headers.
+        let headers = unsafe { slice::from_raw_parts(main.dlpi_phdr, main.dlpi_phnum.into()) };
+        found = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).any(|header| {
+            let start = main.dlpi_addr.wrapping_add(header.p_vaddr);
+            (addr as u64).wrapping_sub(start) < header.p_memsz
+        });
+        false
+    });
+    found
+}
+
+/// Calls `each` for every object until it returns `false`.
+pub fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
+    unsafe extern "C" fn call(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: `data` is the reference passed below; `info` is valid for the call.
+        let (each, info) =
+            unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
+        libc::c_int::from(!each(info))
+    }
+    let mut each = each;
+    // SAFETY: `call` gets back the reference, which outlives the iteration.
+    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut each).cast()) };
 }
 
 #[cfg(test)]
