@@ -7,7 +7,7 @@
 //! - `pin::{pin, pin_object}`: keep this code, or another object, loaded;
 //! - on Linux: `memory`, straight from the kernel; `thread`;
 //! - where code is patched: `guarded_read`, for texts that may not be readable; `text::protect`,
-//!   `maps::Maps`, `mem::Alias`, `trap`; `blocking` and `tracer`, which find obstacles to a trap;
+//!   `maps::Maps`, `mem::Alias`, `trap`; `blocking`, which finds obstacles to a trap;
 //!   `pin::iterate`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
 //!   serialising instruction.
 //!

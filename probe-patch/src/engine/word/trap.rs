@@ -122,7 +122,7 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
 
 /// Makes sure that no debugger keeps the signal for itself, by executing a harmless breakpoint.
 fn debugger_passes_signals(is_first: bool) -> Result<(), PatchError> {
-    let tracer = os::tracer::tracer();
+    let tracer = os::blocking::tracer();
     let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
     if process == 0 && !is_first {
         return Ok(());

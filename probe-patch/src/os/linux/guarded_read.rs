@@ -27,7 +27,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::{fs, io, ptr};
 
-use super::tracer::{blocked_signals, status_field};
+use super::blocking::{blocked_signals, status_field};
 use super::trap::action;
 use crate::arch::{Registers, fault_addresses, scan_text};
 use crate::os::chained_handler::ChainedHandler;

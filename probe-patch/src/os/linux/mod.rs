@@ -7,7 +7,6 @@ pub mod maps;
 pub mod mem;
 pub mod pin;
 pub mod text;
-pub mod tracer;
 pub mod trap;
 
 mod barrier;

@@ -7,5 +7,5 @@ pub(crate) mod imports;
 pub(crate) mod objects;
 
 pub(crate) use probe_patch::__runtime::os::{
-    guarded_read, heavy_barrier, maps, mem, memory, pin::iterate, text, thread, tracer,
+    blocking::tracer, guarded_read, heavy_barrier, maps, mem, memory, pin::iterate, text, thread,
 };

@@ -13,7 +13,7 @@ use super::batch::{by_page, by_run, is_switch, read_site};
 use super::{Batch, Site};
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::mem::Alias;
-use crate::engine::os::tracer::tracer;
+use crate::engine::os::tracer;
 use crate::engine::sites::word::Plan;
 use crate::engine::sites::{
     Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, SiteAddr, TextError,
