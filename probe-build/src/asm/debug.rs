@@ -4,10 +4,10 @@
 //! they are removed together with the `.debug_*` sections, so that the object is the same as
 //! without `-g1`.
 
-use super::directive::{is_data, is_debug};
 use super::line::{Line, Statement};
 use super::output::Edits;
 use super::section::Sections;
+use super::statement::{is_data, is_debug};
 use std::collections::HashMap;
 
 /// A place in the source. Line 0: unknown.

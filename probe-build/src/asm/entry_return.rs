@@ -3,10 +3,10 @@
 use super::exits::{self, Exit, Exits};
 use super::file::{File, Function};
 use super::function::Extent;
-use super::instruction::opposite;
 use super::line::{self, Line, Statement};
 use super::output::{Convention, Identity, Kind};
 use super::section::Sections;
+use super::statement::opposite;
 use crate::outcome::Outcome;
 use std::collections::BTreeSet;
 

@@ -1,13 +1,14 @@
 //! Finds a function's entry and exits.
 
-use super::directive::{is_alignment, is_data, is_harmless};
 use super::file::Family;
 use super::function::{Extent, Extents};
 use super::inline;
-use super::instruction::{RETURN_THUNK, is_tail_call, is_thunk, is_trap, opposite, pattern};
 use super::line::{Instruction, Line, Statement, symbolic, unquoted};
 use super::name::whole_of;
 use super::section::Sections;
+use super::statement::{
+    RETURN_THUNK, is_alignment, is_data, is_harmless, is_tail_call, is_thunk, is_trap, opposite, pattern,
+};
 use crate::outcome::{Cause, Reason};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,10 @@
 //! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has
 //! its own open part.
 
-use super::directive::{is_alignment, is_data};
-use super::instruction::{HOOK, is_tail_call};
 use super::line::{Line, Statement, operands, unquoted};
 use super::name::whole_of;
 use super::section::{Section, Sections};
+use super::statement::{HOOK, is_alignment, is_data, is_tail_call};
 use crate::outcome::Cause;
 use std::collections::{HashMap, HashSet};
 

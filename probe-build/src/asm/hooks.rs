@@ -16,11 +16,11 @@
 use super::constants::{DataFlow, Load, Symbol, Targets, first_argument};
 use super::file::{File, Function, Unplaced};
 use super::function::{Extent, Extents};
-use super::instruction::{HOOK, hook, is_trap};
 use super::line::{self, Instruction, Line, Statement, operands, symbolic, unquoted};
 use super::name;
 use super::output::{Convention, Identity, Kind};
 use super::section::Sections;
+use super::statement::{HOOK, hook, is_trap};
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

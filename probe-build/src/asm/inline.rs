@@ -7,9 +7,9 @@
 //! Functions that are written in assembly, in a file's `asm("…")`, are named and left alone. Such a
 //! function may use an unknown convention: it may return flags, or expect a register to survive.
 
-use super::directive::is_data;
 use super::line::{Line, PREFIXES, Statement, operands, statements, symbolic, unquoted};
 use super::section;
+use super::statement::is_data;
 use crate::outcome::Cause;
 use std::collections::HashSet;
 

@@ -4,7 +4,7 @@
 //! constants) occur in inline assembly only. That is between `#APP` and `#NO_APP`, and is not
 //! parsed here. Elsewhere such a line is [`Statement::Unclear`], and its function is left alone.
 
-use super::directive::{is_data, is_debug, is_switch};
+use super::statement::{is_data, is_debug, is_switch};
 use crate::outcome::Cause;
 
 /// A line, with the assembler's view of it.

@@ -1,7 +1,7 @@
 //! Places probe sites in the assembly that a compiler prints. Pure: text in, text out.
 //!
 //! ```text
-//! source ──▶ text, line     each line taken apart (directive, instruction: what its statement does)
+//! source ──▶ text, line     each line taken apart (statement: what it does)
 //!        ──▶ section        the section of each line
 //!        ──▶ function       the lines of each function (name: its probes' path)
 //!        ──▶ debug          files and lines; debug information removed
@@ -18,18 +18,17 @@
 
 mod constants;
 mod debug;
-mod directive;
 mod entry_return;
 mod exits;
 mod file;
 mod function;
 mod hooks;
 mod inline;
-mod instruction;
 mod line;
 mod name;
 mod output;
 mod section;
+mod statement;
 #[cfg(test)]
 mod tests;
 mod text;

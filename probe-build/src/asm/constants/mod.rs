@@ -16,8 +16,8 @@ mod targets;
 mod transfer;
 
 use super::function::{Extent, Extents};
-use super::instruction::{ends, is_indirect, is_jump, returns_twice};
 use super::line::{Instruction, Line, Statement, unquoted};
+use super::statement::{ends, is_indirect, is_jump, returns_twice};
 use operand::number;
 pub(super) use state::{Load, Symbol};
 use state::{Register, State, Value};

@@ -7,11 +7,10 @@
 //! | an instruction of the function's that is no jump | its indirect jumps and its calls (a non-local `goto`) |
 //! | anything else | unknown |
 
-use crate::asm::directive::is_data;
 use crate::asm::function::Extents;
-use crate::asm::instruction::is_jump;
 use crate::asm::line::{Line, Statement, operands, symbolic, unquoted};
 use crate::asm::section::Sections;
+use crate::asm::statement::{is_data, is_jump};
 use std::collections::{HashMap, HashSet};
 
 /// The labels of a file that are named outside of jumps.

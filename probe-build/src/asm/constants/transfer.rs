@@ -18,8 +18,8 @@
 
 use super::operand::{OperandKind, address, number, place, read, result, write};
 use super::state::{Frame, Load, Register, State, Symbols, Value};
-use crate::asm::instruction::is_trap;
 use crate::asm::line::Instruction;
+use crate::asm::statement::is_trap;
 use std::collections::HashSet;
 
 /// Names, or prefixes of names, of instructions that change only flags.

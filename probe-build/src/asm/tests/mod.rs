@@ -42,7 +42,7 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
             let original = source[kept.len()..].split_inclusive('\n').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(
-                instruction::opposite(line::lines(original)[0].mnemonic()).as_ref(),
+                statement::opposite(line::lines(original)[0].mnemonic()).as_ref(),
                 words.first(),
                 "{original}"
             );
