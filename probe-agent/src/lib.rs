@@ -2,6 +2,4 @@
 #![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]
-mod environment;
-#[cfg(target_os = "linux")]
 mod start;

@@ -8,20 +8,25 @@
 //! serve, that of `init_from_env`.
 
 // Safety: relies on the dynamic linker, which calls the functions in this section once, without
-// arguments that matter.
+// arguments that matter, before `main`, so no thread reads the environment but those that
+// constructors of the program's libraries have started.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::mem;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic;
+use std::path::Path;
 
 use probe_runtime::__preload::{Loaded, heed_filters};
 use probe_runtime::{finstrument, init_from_env};
 
-use crate::environment;
-
 /// The variable with the words of `probectl run`.
 const VARIABLE: &str = "PROBE_PRELOAD";
+
+/// The dynamic linker's variable.
+const PRELOAD: &str = "LD_PRELOAD";
 
 /// The beginning of its path if `probectl attach` has loaded it.
 const INJECTED: &str = "/proc/self/./fd/";
@@ -66,7 +71,7 @@ fn start() {
         return;
     }
     if words.only {
-        environment::leave(VARIABLE, &loaded.file);
+        leave_environment(&loaded.file);
     }
     let has_probes = loaded.has_probes || loaded.calls_hooks || words.plugins;
     if !is_asked || !has_probes || loaded.has_runtime {
@@ -85,6 +90,30 @@ fn start() {
     }
 }
 
+/// Removes this library from the environment of later programs. Other preloaded libraries stay.
+fn leave_environment(file: &str) {
+    let rest = env::var_os(PRELOAD).and_then(|list| without(&list, file));
+    // SAFETY: before `main`; `run --only` is not for programs whose libraries start threads that
+    // read the environment so early (README.md, Limits).
+    unsafe {
+        env::remove_var(VARIABLE);
+        match rest {
+            Some(rest) => env::set_var(PRELOAD, rest),
+            None => env::remove_var(PRELOAD),
+        }
+    }
+}
+
+/// Returns a list of libraries without this one; `None` if it was the only one. A name without a
+/// slash is one that the dynamic linker has looked for.
+fn without(list: &OsStr, file: &str) -> Option<OsString> {
+    let name = Path::new(file).file_name().unwrap_or_default().as_bytes();
+    let is_own = |entry: &&[u8]| *entry == file.as_bytes() || *entry == name;
+    let entries = list.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    let rest: Vec<_> = entries.filter(|entry| !entry.is_empty() && !is_own(entry)).collect();
+    (!rest.is_empty()).then(|| OsString::from_vec(rest.join(&b':')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +123,18 @@ mod tests {
         assert_eq!(Words::read(""), Words::default());
         assert_eq!(Words::read("plugins, only"), Words { only: true, plugins: true });
         assert_eq!(Words::read("only,later"), Words { only: true, plugins: false });
+    }
+
+    #[test]
+    fn other_libraries_stay() {
+        let rest = |list: &str| {
+            let rest = without(list.as_ref(), "/opt/lib/libprobe_agent.so")?;
+            Some(rest.into_string().unwrap())
+        };
+        assert_eq!(rest(""), None);
+        assert_eq!(rest("/opt/lib/libprobe_agent.so"), None);
+        assert_eq!(rest("libprobe_agent.so: /opt/lib/libprobe_agent.so"), None);
+        assert_eq!(rest("/a.so:/opt/lib/libprobe_agent.so:b.so"), Some("/a.so:b.so".to_owned()));
+        assert_eq!(rest("/a.so /other/libprobe_agent.so"), Some("/a.so:/other/libprobe_agent.so".to_owned()));
     }
 }
