@@ -21,10 +21,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use probe_inject::{InjectError, Memory, Process};
 use probe_lang::Selector;
 use probe_protocol::{Client, ClientError};
+use rustix::process::{getpriority_process, setpriority_process};
 
 use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};
-use super::raise_priority::raise_priority;
 use super::select::{LoadedProbe, LoadedProbes, read_probes};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
@@ -356,4 +356,48 @@ fn leads_to_stub(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
 /// Returns the sites of a region, and the instruction that leads each to its stub.
 fn site_jumps(region: &CounterRegion) -> impl Iterator<Item = (u64, [u8; 5])> {
     region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
+}
+
+/// The nice value of the highest priority.
+const HIGHEST: i32 = -20;
+
+/// Lets this thread run before other threads of its session and control group, until it is dropped.
+/// Threads that it starts meanwhile keep the priority.
+///
+/// It is no real-time priority. The work reads tables and lists of mappings before sites are
+/// switched. A hostile program may have made these large, so that it takes long, and other threads
+/// still get a part of the processor.
+struct RaisedPriority {
+    /// The nice value that the thread had.
+    before: i32,
+}
+
+/// Raises the thread's priority; `None` without the right (`CAP_SYS_NICE`, or `RLIMIT_NICE`). Linux
+/// has a nice value for each thread, so others keep theirs.
+fn raise_priority() -> Option<RaisedPriority> {
+    let before = getpriority_process(None).ok()?;
+    setpriority_process(None, HIGHEST).ok()?;
+    Some(RaisedPriority { before })
+}
+
+impl Drop for RaisedPriority {
+    fn drop(&mut self) {
+        // A value that is not lower needs no right.
+        let _ = setpriority_process(None, self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_gets_its_priority_back() {
+        let nice = || getpriority_process(None).unwrap();
+        let before = nice();
+        let raised = raise_priority();
+        assert_eq!(nice(), if raised.is_some() { HIGHEST } else { before });
+        drop(raised);
+        assert_eq!(nice(), before);
+    }
 }

@@ -8,7 +8,6 @@
 mod counter_page;
 mod counting;
 mod detach_stub;
-mod raise_priority;
 mod select;
 mod switch;
 
