@@ -11,7 +11,6 @@ pub mod elf;
 mod inject;
 #[cfg(target_os = "linux")]
 mod live;
-mod new_file;
 pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;

@@ -1,12 +1,15 @@
-//! The output of a command: text, a table, or a JSON document; and its exit code.
+//! The output of a command: text, a table, a JSON document, or a file; and its exit code.
 
 use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
 use probe_report::View;
 use serde::Serialize;
+use tempfile::{Builder, TempPath};
 
 use crate::terminal_width::{draw, stdout_width};
 use crate::text::{escape_json, escape_lines};
@@ -213,4 +216,41 @@ fn write(shown: &Output) -> io::Result<()> {
 fn write_stderr(style: Style, what: &str, text: &str) {
     // If stderr is closed, there is nowhere to say so.
     let _ = writeln!(anstream::stderr(), "{style}{what}{style:#}{}", escape_lines(text));
+}
+
+/// A file that is being written. It replaces another one when it is whole, and not before.
+pub(crate) struct NewFile {
+    /// The file.
+    pub(crate) file: File,
+    /// Its path beside the one that it gets; `None` if it is written in place. Dropping it removes
+    /// the file.
+    paths: Option<(TempPath, PathBuf)>,
+}
+
+impl NewFile {
+    /// Begins to write a file. A pipe or a device is written in place.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Ok(Self { file: OpenOptions::new().write(true).open(path)?, paths: None });
+        }
+        let mut prefix = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        prefix.push(".partial-");
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // Files and links that exist already belong to others. A new file has the usual rights.
+        let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+        let (file, partial) = Builder::new().prefix(&prefix).make_in(folder, create)?.into_parts();
+        Ok(Self { file, paths: Some((partial, path.to_owned())) })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// The system's. An earlier file then stays.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        let Some((partial, path)) = self.paths else { return Ok(()) };
+        partial.persist(path).map_err(|error| error.error)
+    }
 }

@@ -13,8 +13,7 @@ use crate::call_stats::{
     Compared, Comparison, FunctionRow, Losses, Report, TraceStats, Worse, compare, open_traces, read_stats,
 };
 use crate::elf::open_regular;
-use crate::new_file::NewFile;
-use crate::output::{Exit, Failure, Output, SCHEMA, document, document_without_rows, object};
+use crate::output::{Exit, Failure, NewFile, Output, SCHEMA, document, document_without_rows, object};
 use crate::progress::Progress;
 use crate::text::{count, escape, was};
 

@@ -17,8 +17,7 @@ use crate::live::{
     Schedule, Stop, WatchEnd, attachment_notes, flight_recorders, only_flight_recorder, snapshot_format,
     unless_ended, watch,
 };
-use crate::new_file::NewFile;
-use crate::output::{Exit, Failure, Output, document_without_rows, object};
+use crate::output::{Exit, Failure, NewFile, Output, document_without_rows, object};
 use crate::progress::Progress;
 use crate::terminal_width::draw;
 
