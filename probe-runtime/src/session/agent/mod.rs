@@ -44,15 +44,11 @@
 //! but for the program's own that do not allow it (`Reporter::FOR_CLIENTS`). No file is written by
 //! its name: a client opens its files, and passes them on.
 
-#[cfg(not(probe_agent))]
-mod absent;
 #[cfg(probe_agent)]
 mod client_rules;
 #[cfg(probe_agent)]
 mod live;
 
-#[cfg(not(probe_agent))]
-use absent::start_here;
 #[cfg(probe_agent)]
 pub(crate) use client_rules::read_rules;
 #[cfg(probe_agent)]
@@ -87,4 +83,15 @@ use crate::engine::error::Error;
 /// ```
 pub fn start() -> Result<PathBuf, Error> {
     start_here()
+}
+
+/// Refuses: there are no probes, or no such sockets.
+#[cfg(not(probe_agent))]
+fn start_here() -> Result<PathBuf, Error> {
+    let problem = if cfg!(probe_backend = "off") {
+        "this program was built without probes"
+    } else {
+        "only Linux has the sockets that tell who connects"
+    };
+    Err(Error::Agent { problem: problem.to_owned() })
 }
