@@ -3,8 +3,8 @@
 use probe_protocol::{Attached, AttachedConsumer, ConsumerInfo};
 
 use super::MOST_CONSUMERS;
+use super::answer::{bounded_lines, cut};
 use super::attachments::{ClientAttachment, has_snapshots};
-use super::stop::{bounded_lines, cut};
 use crate::session::spec::SpecAttachment;
 
 /// The most bytes of an attachment's text, or of a selector.

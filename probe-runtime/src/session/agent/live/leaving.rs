@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use probe_protocol::FailureKind;
 
 use super::PATIENCE;
+use super::answer::{Stop, failed};
 use super::attachments::detach;
-use super::out::Session;
-use super::state::lock;
-use super::stop::{Stop, failed};
+use super::state::{Session, lock};
 
 /// The time between two looks at the listener's thread.
 const LOOK: Duration = Duration::from_millis(1);

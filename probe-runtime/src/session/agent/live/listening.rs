@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use probe_protocol::{Listener, remove_all_stale};
 
+use super::answer::refuse;
 use super::attachments::ClientAttachment;
-use super::out::refuse;
 use super::state::{Arrived, lock};
 use super::{exit, forks, say, session, threads};
 use crate::engine::error::Error;

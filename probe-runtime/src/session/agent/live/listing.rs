@@ -3,8 +3,7 @@
 use probe_protocol::{Body, Done, Probe, ProbeField};
 
 use super::PART;
-use super::out::Out;
-use super::stop::{Stop, bounded, cut};
+use super::answer::{Out, Stop, bounded, cut};
 use crate::engine::control::{infos_with_objects, probe_count, select};
 use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
 

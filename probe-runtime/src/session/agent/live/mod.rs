@@ -8,6 +8,7 @@
 //! waits for another one while it holds the lock, and no consumer runs. The start makes the socket
 //! under it, so that no forked child has one of which it knows nothing.
 
+mod answer;
 mod attachments;
 mod described;
 mod exit;
@@ -16,7 +17,6 @@ mod forks;
 mod leaving;
 mod listening;
 mod listing;
-mod out;
 #[cfg(probe_backend = "patched")]
 mod outside;
 mod reporting;
@@ -24,7 +24,6 @@ mod requests;
 mod ruling;
 mod session;
 mod state;
-mod stop;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -11,8 +11,8 @@
 use std::panic::catch_unwind;
 use std::slice;
 
+use super::answer::cut;
 use super::listening;
-use super::stop::cut;
 use crate::engine::entry::backend::note::agent_entry_note;
 
 /// Leaves the note, and a jump to [`start`], in the object that this function is in. Does nothing

@@ -7,9 +7,8 @@ use probe_protocol::{Body, FailureKind, MAX_FRAME, ReportForm, encode_part};
 use probe_report::{Document, Part, View, text_parts};
 
 use super::PART;
+use super::answer::{Out, Stop, cut, done, failed};
 use super::attachments::{ClientAttachment, has_snapshots};
-use super::out::{Out, done};
-use super::stop::{Stop, cut, failed};
 #[cfg(feature = "metrics")]
 use crate::engine::dispatch::lost_hits;
 use crate::engine::os::guarded_file::GuardedFile;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable_file};
 
+use super::answer::{Out, Stop, cut, done, failed};
 use super::attachments::{ClientAttachment, detach};
 use super::described::{SPEC, attached, info};
-use super::out::{Out, Session, done};
 use super::ruling::followed;
-use super::state::lock;
-use super::stop::{Stop, cut, failed};
+use super::state::{Session, lock};
 use super::{described, filtered, leaving, listing, reporting, threads};
 use crate::engine::control;
 use crate::engine::dispatch::lost_hits;

@@ -15,10 +15,9 @@ use probe_protocol::{
     decode_call, encode_welcome,
 };
 
+use super::answer::{Out, Stop, bounded, refuse};
 use super::attachments::detach;
-use super::out::{Out, Session, refuse};
-use super::state::lock;
-use super::stop::{Stop, bounded};
+use super::state::{Session, lock};
 use super::{PATIENCE, requests, say};
 use crate::engine::control::{DISCOVERY_INTERVAL, PeriodicDiscovery, discover_probes};
 use crate::engine::os::signal_mask::SignalsBlocked;

@@ -36,6 +36,13 @@ pub(super) struct State {
     inherited: Vec<Arc<ClientAttachment>>,
 }
 
+/// A connected client.
+#[derive(Clone, Copy)]
+pub(super) struct Session {
+    pub(super) number: u64,
+    pub(super) peer: Peer,
+}
+
 /// A client that has connected.
 pub(super) enum Arrived {
     /// It is served, under this number.

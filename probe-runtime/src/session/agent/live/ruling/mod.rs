@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use probe_protocol::OwnRules;
 
+use super::answer::cut;
 use super::described::SPEC;
 use super::forks;
 use super::state::{self, lock};
-use super::stop::cut;
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;

@@ -1,9 +1,47 @@
-//! The ways in which a request ends early, and bounds of texts.
+//! Answers: the way to a client, the ways in which a request ends early, and bounds of texts.
 
-use probe_protocol::{ChannelError, Failure, FailureKind};
+use std::time::Duration;
 
+use probe_protocol::{
+    Body, Channel, ChannelError, Done, Failure, FailureKind, Reply, encode_reply, encode_welcome,
+};
+
+use super::PATIENCE;
 use crate::engine::error::Error;
 use probe_lang::error::floor_char_boundary;
+
+/// The way to a client, for the answer to one request.
+pub(super) struct Out<'a> {
+    pub(super) channel: &'a Channel,
+    pub(super) id: u32,
+}
+
+impl Out<'_> {
+    /// Sends a part of the answer.
+    pub(super) fn send(&self, body: Body) -> Result<(), Stop> {
+        self.last(body).map_err(Stop::Channel)
+    }
+
+    /// Sends the end of the answer.
+    pub(super) fn last(&self, body: Body) -> Result<(), ChannelError> {
+        self.send_payload(&encode_reply(&Reply { id: self.id, body }))
+    }
+
+    pub(super) fn send_payload(&self, payload: &[u8]) -> Result<(), ChannelError> {
+        self.channel.send(payload, None, PATIENCE)
+    }
+}
+
+/// Returns the end of an answer. The session adds its CPU time.
+pub(super) fn done(notes: impl IntoIterator<Item = String>) -> Body {
+    Body::Done(Done { notes: bounded_lines(notes), cpu_ns: 0 })
+}
+
+/// Says why a client is not served. It need not read that.
+pub(super) fn refuse(channel: &Channel, failure: Failure) {
+    let _ = channel.send(&encode_welcome(&Err(failure)), None, Duration::ZERO);
+    channel.end();
+}
 
 /// A request that ends early.
 #[derive(Debug)]
