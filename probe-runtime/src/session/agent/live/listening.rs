@@ -12,7 +12,7 @@ use probe_protocol::{Listener, remove_all_stale};
 use super::answer::refuse;
 use super::attachments::ClientAttachment;
 use super::state::{Arrived, lock};
-use super::{exit, forks, say, session, threads};
+use super::{end, forks, say, session, threads};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
@@ -53,7 +53,7 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
         return Ok(Some(path));
     }
     let listener = Listener::bind(process::id()).map_err(|it| Error::Agent { problem: it.to_string() })?;
-    exit::prepare();
+    end::prepare_exit();
     // A process's first barrier takes tens of milliseconds from its second thread on, and seconds
     // on a loaded machine. If there is another thread already, a client's thread waits for it.
     if threads() == 1 {

@@ -11,10 +11,9 @@
 mod answer;
 mod attachments;
 mod described;
-mod exit;
+mod end;
 mod filtered;
 mod forks;
-mod leaving;
 mod listening;
 mod listing;
 #[cfg(probe_backend = "patched")]

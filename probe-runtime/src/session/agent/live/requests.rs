@@ -11,7 +11,7 @@ use super::attachments::{ClientAttachment, detach};
 use super::described::{SPEC, attached, info};
 use super::ruling::followed;
 use super::state::{Session, lock};
-use super::{described, filtered, leaving, listing, reporting, threads};
+use super::{described, end, filtered, listing, reporting, threads};
 use crate::engine::control;
 use crate::engine::dispatch::lost_hits;
 use crate::session::spec::{ClientSpec, Format, Opened};
@@ -61,7 +61,7 @@ pub(super) fn answer(
             found(attachment)?.keep();
             Ok(Body::Done(Done::default()))
         }
-        Request::Shutdown { only_unused } => leaving::leave(session, only_unused).map(done),
+        Request::Shutdown { only_unused } => end::leave(session, only_unused).map(done),
         Request::KeepAgent => {
             lock().stays = true;
             Ok(Body::Done(Done::default()))
