@@ -11,8 +11,8 @@ use probe_protocol::{Listener, remove_all_stale};
 
 use super::answer::refuse;
 use super::attachments::ClientAttachment;
-use super::state::{Arrived, lock};
-use super::{end, forks, say, session, threads};
+use super::state::{self, Arrived, lock};
+use super::{end, say, session, threads};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
@@ -40,7 +40,7 @@ pub(in crate::session::agent) fn start_here() -> Result<PathBuf, Error> {
 /// Starts the agent. If there is one, it may have to stay from now on. One that is `from_outside`
 /// discovers the functions whose hooks were bound elsewhere. `None` if the one before is ending.
 pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, Error> {
-    forks::require()?;
+    state::require()?;
     // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
     drop(inherited());
     let mut state = lock();
@@ -95,7 +95,7 @@ fn inherited() -> Vec<Arc<ClientAttachment>> {
     let mut state = lock();
     if state.process != fork::process() {
         // A bare `clone` has run no hooks.
-        forks::close_inherited(&mut state);
+        state::close_inherited(&mut state);
         state.process = fork::process();
     }
     state.inherited()

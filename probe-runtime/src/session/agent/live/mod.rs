@@ -13,7 +13,6 @@ mod attachments;
 mod described;
 mod end;
 mod filtered;
-mod forks;
 mod listening;
 mod listing;
 #[cfg(probe_backend = "patched")]

@@ -1,15 +1,24 @@
 //! Clients, and their attachments.
+//!
+//! A forked child has none of its parent's sockets, and finds the lock free.
+
+// Safety: relies on descriptors being closed only in a child that has no thread which uses them.
+#![expect(unsafe_code, reason = "see above")]
 
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use probe_protocol::{Channel, Failure, FailureKind, Listener, Peer};
 
 use super::attachments::ClientAttachment;
-use super::forks;
 use super::{MOST_CLIENTS, MOST_CONSUMERS};
+use crate::engine::control;
+use crate::engine::error::Error;
+use crate::engine::os::kept::Kept;
+use crate::engine::os::{AcrossForks, Rank, Ready, room};
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 
@@ -53,12 +62,12 @@ pub(super) enum Arrived {
 
 /// Locks the state. Forks wait meanwhile.
 pub(super) fn lock() -> MutexGuard<'static, State> {
-    forks::prepare();
+    prepare();
     unprepared()
 }
 
 /// Locks the state as forks do.
-pub(super) fn unprepared() -> MutexGuard<'static, State> {
+fn unprepared() -> MutexGuard<'static, State> {
     // The state is consistent after each step, so a panic under the lock does no harm.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -209,4 +218,55 @@ impl State {
     pub(super) fn inherited(&mut self) -> Vec<Arc<ClientAttachment>> {
         mem::take(&mut self.inherited)
     }
+}
+
+thread_local! {
+    static ACROSS_FORK: Kept<MutexGuard<'static, State>> = const { Kept::new() };
+}
+
+/// Forks take the state's lock.
+static READY: Ready = room(Rank::Outermost, ACROSS_FORKS, || ());
+
+const ACROSS_FORKS: AcrossForks =
+    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork_in_child };
+
+fn prepare() {
+    control::init();
+    READY.prepare();
+}
+
+/// Gets ready for threads that stay.
+pub(super) fn require() -> Result<(), Error> {
+    control::init();
+    READY.require().map_err(|it| Error::Unpinned { object: it.object, reason: it.reason })
+}
+
+fn before_fork() {
+    let state = unprepared();
+    ACROSS_FORK.with(|kept| kept.keep(state));
+}
+
+fn after_fork() {
+    drop(ACROSS_FORK.with(Kept::take));
+}
+
+fn after_fork_in_child() {
+    if let Some(mut state) = ACROSS_FORK.with(Kept::take) {
+        close_inherited(&mut state);
+    }
+}
+
+/// Closes the sockets of the process that this one was forked from. Otherwise clients would wait
+/// for answers after that process has ended.
+pub(super) fn close_inherited(state: &mut State) {
+    let (listener, channels) = state.inherit();
+    // The program may have closed some, and have other files by their numbers.
+    let of_listener = listener.iter().filter(|it| it.is_open()).map(|it| it.as_fd());
+    let of_clients = channels.iter().filter(|it| it.is_open()).map(|it| it.as_fd());
+    for descriptor in of_listener.chain(of_clients).map(|it| it.as_raw_fd()) {
+        // SAFETY: the threads that use it, and would close it, are the parent's.
+        unsafe { libc::close(descriptor) };
+    }
+    // Their descriptors are closed.
+    mem::forget((listener, channels));
 }

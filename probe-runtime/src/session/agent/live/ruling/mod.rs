@@ -22,7 +22,6 @@ use probe_protocol::OwnRules;
 
 use super::answer::cut;
 use super::described::SPEC;
-use super::forks;
 use super::state::{self, lock};
 use crate::engine::error::Error;
 use crate::engine::os;
@@ -84,7 +83,7 @@ impl Stop {
 /// stderr. If it follows some already, nothing changes.
 pub(crate) fn follow(engine: Engine, file: String, log: Option<&Path>) -> Result<(), Error> {
     static AT_EXIT_ONCE: std::sync::Once = std::sync::Once::new();
-    forks::require()?;
+    state::require()?;
     // Forks wait for this lock, so a child never finds the lock below taken.
     let _unforked = lock();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
