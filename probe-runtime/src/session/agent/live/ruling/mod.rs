@@ -9,8 +9,6 @@
 //! has no thread.
 
 mod host;
-mod log;
-mod readings;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +26,7 @@ use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork::process;
 use crate::engine::os::signal_mask::SignalsBlocked;
-use host::Host;
-use log::Log;
+use host::{Host, Log};
 use probe_lang::rules::{Engine, RuleDriver, RuleHost};
 
 /// The thread's name.
