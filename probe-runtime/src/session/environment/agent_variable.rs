@@ -3,9 +3,9 @@
 use std::env;
 
 use super::malformed;
-use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
+use crate::engine::os::stderr::print_line;
 use probe_lang::ParseError;
 
 const VARIABLE: &str = "PROBE_AGENT";

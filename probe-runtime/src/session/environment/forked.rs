@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::piece::print_line;
 use crate::engine::os::process::SharedWords;
+use crate::engine::os::stderr::print_line;
 
 /// The numbers that a process shares with its children.
 struct Family(SharedWords<3>);

@@ -12,7 +12,6 @@ mod forked;
 mod help;
 mod listing;
 mod output;
-mod piece;
 mod rendering;
 mod rules_variable;
 mod watch;
@@ -26,14 +25,14 @@ use std::process;
 
 use listing::ProbeListing;
 use output::Ticket;
-use piece::print_line;
-use rendering::{AttachedConsumer, Columns, Output};
+use rendering::{AttachedConsumer, Columns, Output, write_file};
 use watch::Watching;
 use when::When;
 
 use crate::engine::control::{probes, select_parsed};
 use crate::engine::error::Error;
 use crate::engine::os;
+use crate::engine::os::stderr::print_line;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::{file, program};
 use crate::session::spec::{
@@ -371,7 +370,7 @@ fn list(listed: ProbeListing, run: &ProgramRun, destination: &Destination) {
         }
         Destination::Files(pattern) => {
             let paths = pattern.paths(run, &[(1, listing::NAME)]);
-            piece::write(&paths[0], &listing::listing(probes, pattern.format, None));
+            write_file(&paths[0], &listing::listing(probes, pattern.format, None));
         }
     }
 }

@@ -24,12 +24,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use super::forked;
-use super::piece::{Piece, print_line};
-use super::rendering::{AttachedConsumer, Output};
+use super::rendering::{AttachedConsumer, Output, Piece};
 use crate::engine::control::init;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::kept::Kept;
+use crate::engine::os::stderr::print_line;
 use crate::engine::os::{AcrossForks, Rank, Ready, room};
 use crate::session::spec::Triggers;
 

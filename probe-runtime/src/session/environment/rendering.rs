@@ -1,20 +1,20 @@
-//! Rendering the reports of one output. A program's own consumers render here, too, so no lock is
-//! held: they may wait for locks that a thread holds which forks or exits. A panic in one report
-//! is contained, and stops no other report.
+//! Rendering the reports of one output, as pieces that are written afterwards. A program's own
+//! consumers render here, too, so no lock is held: they may wait for locks that a thread holds
+//! which forks or exits. A panic in one report is contained, and stops no other report.
 
 use std::env;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 
-use super::piece::Piece;
 use crate::engine::control::discover_probes;
 #[cfg(feature = "metrics")]
 use crate::engine::dispatch::lost_hits;
 use crate::engine::os;
 use crate::engine::os::fork;
+use crate::engine::os::stderr::print_line;
 #[cfg(feature = "metrics")]
 use crate::report::metrics::{Metrics, count_lost};
 use crate::report::{Staged, file};
@@ -200,5 +200,39 @@ impl AttachedConsumer {
             pieces.push(self.said("its report panicked, and is left out"));
         }
         result.ok()
+    }
+}
+
+/// A part of a report that is ready to be written.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Text for stderr.
+    Said(String),
+    File(PathBuf, String),
+    /// A report whose content is written already.
+    Staged(Staged),
+}
+
+impl Piece {
+    /// Writes it, or says why it can't.
+    pub(super) fn write(self) {
+        match self {
+            Self::Said(text) => print_line(&text),
+            Self::File(path, content) => write_file(&path, &content),
+            Self::Staged(staged) => {
+                let path = staged.path.clone();
+                if let Err(error) = staged.finish() {
+                    print_line(&format!("PROBES_OUT: {} can't be written: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+/// Writes a file. If that fails, writes the reason and the content to stderr.
+pub(super) fn write_file(path: &Path, content: &str) {
+    if let Err(error) = file::write(path, content) {
+        print_line(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
+        print_line(content.trim_end_matches('\n'));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::env;
 
-use super::piece::print_line;
 use crate::engine::error::Error;
 use crate::engine::os;
+use crate::engine::os::stderr::print_line;
 #[cfg(probe_agent)]
 use probe_lang::rules::Engine;
 

@@ -22,7 +22,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::output::{end_triggers, outputs, report_all, report_and_end};
-use super::piece::print_line;
 use super::when::{ON, When};
 use crate::engine::control::{DISCOVERY_INTERVAL, PeriodicDiscovery, discover_probes};
 use crate::engine::os::fork::process;
@@ -31,6 +30,7 @@ use crate::engine::os::process::{TryLock, TryLockGuard};
 use crate::engine::os::signal_catcher::request_look;
 use crate::engine::os::signal_catcher::{SignalCatcher, WakeReason};
 use crate::engine::os::signal_mask::SignalsBlocked;
+use crate::engine::os::stderr::print_line;
 
 /// The thread's name.
 const NAME: &str = "probe-reports";
