@@ -7,13 +7,12 @@
 //!                                    forked: children that have not reported
 //! ```
 
-mod agent_variable;
+mod agent_variables;
 mod forked;
 mod help;
 mod listing;
 mod output;
 mod rendering;
-mod rules_variable;
 mod watch;
 mod when;
 
@@ -208,8 +207,8 @@ const OUT: &str = "PROBES_OUT";
 /// }
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
-    agent_variable::start_if_set()?;
-    let rules = rules_variable::read_if_set()?;
+    agent_variables::start_agent_if_set()?;
+    let rules = agent_variables::read_rules_if_set()?;
     let guard = attach_asked()?;
     // Only now: after an error, nothing is attached.
     rules.follow();
