@@ -3,26 +3,29 @@
 //! Life cycle: the probes of a parsed trigger are selected ▸ its [`Trigger`] is attached after the
 //! flight recorders of the same text, so that a recorder has the end of a call that triggers ▸ a
 //! call takes too long ▸ the trigger's thread arms more probes for a while, if the text says so,
-//! and writes a [snapshot](snapshots) of each recorder.
+//! and writes a snapshot of each recorder, a file beside the recorder's report.
 
-mod snapshots;
-
+use std::any::Any;
 use std::fmt::Write;
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::Format;
 use super::attach::{AttachedText, Failed, ReportFiles};
 use super::parse::SpecAst;
-use crate::consumers::{Trigger, TriggerCall};
+use super::reported::Reported;
+use crate::consumers::{Trace, Trigger, TriggerCall};
 use crate::engine::control::{Attachment, ProbeSet, select_parsed};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::registry::ProbeId;
-use crate::engine::sites::UnmatchedTerm;
+use crate::engine::sites::{TextPolicy, UnmatchedTerm};
+use crate::report::{Staged, file};
 use probe_lang::spec::CallTrigger;
 use probe_report::Time;
-use snapshots::{Recorder, Recorders};
 
 /// The attached triggers of a text. Dropping them waits until a snapshot under way is written.
 #[derive(Default, Debug)]
@@ -164,7 +167,7 @@ impl Run {
             call.wait(*time);
             self.recorders.each(|recorder| _ = recorder.disarm(more));
         }
-        let number = (!self.is_replaced).then(snapshots::next_number);
+        let number = (!self.is_replaced).then(next_number);
         for (path, written) in self.recorders.write(number) {
             match written {
                 Ok(missing) => {
@@ -195,7 +198,89 @@ impl Run {
     }
 }
 
+/// An attached flight recorder.
+struct Recorder {
+    /// The recorder may be detached while a trigger still runs.
+    reported: Weak<dyn Reported>,
+    /// The file of its report, with an ending.
+    report: PathBuf,
+    format: Format,
+}
+
+/// The flight recorders of a text.
+struct Recorders {
+    all: Vec<Recorder>,
+    /// How their sites are written, and those of triggers.
+    text: TextPolicy,
+}
+
+/// Returns the next number of a snapshot, from 1. All triggers of the process share the numbers:
+/// texts may name the same files, at once or one after another.
+fn next_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+impl Recorders {
+    /// Calls `run` with each recorder that is attached.
+    fn each(&self, mut run: impl FnMut(&Attachment<Trace>)) {
+        for recorder in &self.all {
+            let Some(reported) = recorder.reported.upgrade() else { continue };
+            let any: &dyn Any = &*reported;
+            any.downcast_ref().into_iter().for_each(&mut run);
+        }
+    }
+
+    /// Writes a snapshot of each recorder. Returns the files, each with notes on missing parts.
+    fn write(&self, number: Option<u32>) -> Vec<(PathBuf, io::Result<Vec<String>>)> {
+        let attached = self.all.iter().filter_map(|it| Some((it, it.reported.upgrade()?)));
+        let written = attached.map(|(recorder, reported)| {
+            let format =
+                if reported.is_streamed(recorder.format) { recorder.format } else { Format::Perfetto };
+            let path = recorder.file(format, number);
+            let mut staged = Staged::new(path.clone());
+            let written = reported.write(format, &mut staged).and_then(|missing| {
+                staged.sync()?;
+                staged.finish()?;
+                Ok(missing)
+            });
+            (path, written)
+        });
+        written.collect()
+    }
+}
+
+impl Recorder {
+    /// Returns the file of a snapshot: `run-12.pftrace` has `run-12-snapshot-1.pftrace` beside it.
+    fn file(&self, format: Format, number: Option<u32>) -> PathBuf {
+        let mut name = file::without_ending(&self.report).into_os_string();
+        name.push("-snapshot");
+        number.into_iter().for_each(|number| name.push(format!("-{number}")));
+        name.push(format!(".{}", format.ending()));
+        name.into()
+    }
+}
+
 /// Writes a line to stderr.
 fn say(line: &str) {
     os::stderr::print_line(&format!("PROBES: {line}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_stand_beside_the_report() {
+        for (report, format, number, file) in [
+            ("/tmp/run-12.pftrace", Format::Perfetto, Some(1), "/tmp/run-12-snapshot-1.pftrace"),
+            ("/tmp/app.2.json", Format::Json, Some(12), "/tmp/app.2-snapshot-12.json"),
+            ("/tmp/app.2.firefox.json", Format::Firefox, Some(1), "/tmp/app.2-snapshot-1.firefox.json"),
+            ("app.2-1-trace.txt", Format::Perfetto, None, "app.2-1-trace-snapshot.pftrace"),
+        ] {
+            let reported: Weak<Attachment<Trace>> = Weak::new();
+            let recorder = Recorder { reported, report: report.into(), format: Format::Text };
+            assert_eq!(recorder.file(format, number).to_str(), Some(file));
+        }
+    }
 }
