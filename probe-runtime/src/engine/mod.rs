@@ -22,5 +22,4 @@ pub(crate) mod order;
 pub(crate) mod os;
 pub(crate) mod per_thread;
 pub(crate) mod registry;
-pub(crate) mod self_test;
 pub mod sites;
