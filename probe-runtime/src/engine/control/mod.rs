@@ -5,7 +5,7 @@
 //! publishes hooks without it, makes sites latent unless other attachments listen, waits until no
 //! thread is inside its consumer, and drops the consumer.
 //!
-//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `site_places`
+//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `patched_sites`
 //! finds their sites in machine code.
 //!
 //! The state ([`lock`]) has four large parts. The registry knows probes and sites.
@@ -34,8 +34,6 @@ mod reclaim;
 mod refresh;
 mod replacement;
 mod select;
-#[cfg(probe_backend = "patched")]
-mod site_places;
 mod sites;
 mod switch;
 
@@ -72,5 +70,5 @@ pub(crate) use switch::SuppressedHits;
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
     lazy_discovery::discovered_calls,
-    site_places::{SitePlace, code_generation},
+    patched_sites::{SitePlace, code_generation},
 };
