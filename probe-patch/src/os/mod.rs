@@ -35,8 +35,22 @@ pub mod thread;
 #[cfg(not(probe_backend = "patched"))]
 pub use generic::*;
 
+/// Linux.
 #[cfg(probe_backend = "patched")]
-mod linux;
+mod linux {
+    pub mod blocking;
+    pub mod cancel;
+    pub mod guarded_read;
+    pub mod maps;
+    pub mod mem;
+    pub mod pin;
+    pub mod text;
+    pub mod trap;
+
+    mod barrier;
+
+    pub use barrier::{has_membarrier, heavy_barrier};
+}
 #[cfg(probe_backend = "patched")]
 pub use linux::*;
 
