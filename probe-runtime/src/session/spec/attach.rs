@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Format;
-use super::builder::ConsumerBuilder;
-use super::output_policy::OutputPolicy;
+use super::builder::{ConsumerBuilder, OutputPolicy};
 use super::parse::SpecAst;
 use super::reported::Reported;
 #[cfg(feature = "trace")]

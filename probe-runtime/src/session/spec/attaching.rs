@@ -14,8 +14,8 @@ use std::sync::Arc;
 use super::Format;
 use super::attach::{AttachedText, ReportFiles, Triggers, attach_ast, own_file};
 #[cfg(probe_agent)]
-use super::output_policy::Opened;
-use super::output_policy::OutputPolicy;
+use super::builder::Opened;
+use super::builder::OutputPolicy;
 #[cfg(probe_agent)]
 use super::parse::parse_client_spec;
 use super::parse::{SpecAst, parse};

@@ -10,7 +10,6 @@ mod attach;
 mod attaching;
 mod builder;
 mod built_in;
-mod output_policy;
 mod parse;
 mod reported;
 mod reporter;
@@ -23,8 +22,8 @@ pub(crate) use attach::{AttachedText, ReportFiles, Triggers, attach_ast, own_fil
 pub(crate) use attaching::ClientSpec;
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 #[cfg(probe_agent)]
-pub(crate) use output_policy::Opened;
-pub(crate) use output_policy::OutputPolicy;
+pub(crate) use builder::Opened;
+pub(crate) use builder::OutputPolicy;
 #[cfg(probe_agent)]
 pub(crate) use parse::parse_client_spec;
 pub(crate) use parse::{SpecAst, parse};
