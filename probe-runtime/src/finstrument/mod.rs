@@ -165,8 +165,7 @@
 
 #[cfg(probe_discovers)]
 mod discovery;
-mod reason;
-mod stats;
+mod outcome;
 #[cfg(not(probe_discovers))]
 mod stub;
 
@@ -177,5 +176,4 @@ pub use discovery::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
-pub use reason::{Reason, Unpatched};
-pub use stats::{Redirected, Stats};
+pub use outcome::{Reason, Redirected, Stats, Unpatched};

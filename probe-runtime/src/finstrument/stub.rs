@@ -6,8 +6,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use super::reason::{Reason, Unpatched};
-use super::stats::{Redirected, Stats};
+use super::outcome::{Reason, Redirected, Stats, Unpatched};
 use crate::consumers::Count;
 use crate::engine::control::{Attachment, Consumer, ProbeSet};
 use crate::engine::error::Error;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{fmt, ptr};
 
 use super::call_site::{Discovery, State};
-use super::reason::Reason;
+use super::outcome::Reason;
 use super::{call, counters};
 use crate::engine::control;
 use crate::engine::dispatch::{BarrierProof, ReadGuard, WaitFor, synchronize};

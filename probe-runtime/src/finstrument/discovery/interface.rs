@@ -2,7 +2,7 @@
 
 use super::call_site::State;
 pub use super::callback::HookCall;
-use super::reason::{Reason, Unpatched};
+use super::outcome::{Reason, Redirected, Stats, Unpatched};
 use super::table::published;
 use super::{ahead, call, callback, counters, first_hit, hooks, provider, redirection};
 use crate::consumers::Count;
@@ -10,7 +10,6 @@ use crate::engine::control::{self, Attachment, Consumer, ProbeSet};
 use crate::engine::error::Error;
 use crate::engine::registry::provider::note;
 use crate::engine::sites::{self, TextPolicy};
-use crate::finstrument::stats::{Redirected, Stats};
 use probe_core::abi::Kind;
 
 /// Lets call sites be patched in their first hits from now on, and patches those that were hit

@@ -32,7 +32,7 @@ mod table;
 mod tail_jumps;
 mod x86_64;
 
-use super::reason;
+use super::outcome;
 pub use interface::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,

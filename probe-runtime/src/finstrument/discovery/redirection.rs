@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::engine::os::imports::ImportSlot;
 use crate::engine::os::objects::{Frozen, Generation};
 use crate::engine::sites::write_text;
-use crate::finstrument::stats::Redirected;
+use crate::finstrument::outcome::Redirected;
 use probe_core::abi::Kind;
 
 const NAMES: [&CStr; 2] = [c"__cyg_profile_func_enter", c"__cyg_profile_func_exit"];

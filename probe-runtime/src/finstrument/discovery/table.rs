@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::call::{Call, read_call};
 use super::call_site::{Discovery, Hit, State};
 use super::chunk::{self, ChunkPlace};
-use super::reason::Reason;
+use super::outcome::Reason;
 use super::{counters, provider, shared_calls};
 use crate::engine::dispatch::{InlineHook, ReadGuard};
 use crate::engine::registry::provider::{CallSite, note_all};
