@@ -19,9 +19,6 @@ mod report;
 mod sampler;
 #[cfg(all(probe_backend = "patched", not(miri)))]
 mod shares;
-#[cfg(not(all(probe_backend = "patched", not(miri))))]
-#[path = "shares/absent.rs"]
-mod shares;
 mod thread_state;
 mod time;
 mod windows;
@@ -356,3 +353,46 @@ impl Profiler {
 impl_display!(Profiler: profile);
 
 impl_debug!(Profiler: options);
+
+/// Where no code is patched, or no kernel samples the processor's clock, there are no shares.
+#[cfg(not(all(probe_backend = "patched", not(miri))))]
+mod shares {
+    use super::estimate::Estimated;
+    use super::sampler::Sampler;
+
+    pub(super) enum Shares {}
+
+    impl Shares {
+        pub(super) fn begin() -> Option<Self> {
+            None
+        }
+
+        pub(super) fn read(&mut self, _sampler: &Sampler, _budget: f64) -> f64 {
+            match *self {}
+        }
+
+        pub(super) fn take_recent(&mut self) -> Vec<usize> {
+            match *self {}
+        }
+
+        pub(super) fn is_sampling(&self) -> bool {
+            match *self {}
+        }
+
+        pub(super) fn of(&self, _function: usize) -> Option<Estimated> {
+            match *self {}
+        }
+
+        pub(super) fn seen(&self, _function: usize) -> u32 {
+            match *self {}
+        }
+
+        pub(super) fn samples(&self) -> [u64; 2] {
+            match *self {}
+        }
+
+        pub(super) fn is_partial(&self) -> bool {
+            match *self {}
+        }
+    }
+}
