@@ -9,19 +9,17 @@
 
 mod actions;
 mod spans;
-mod values;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use actions::SpanAction;
+use actions::{SpanAction, with_values};
 use spans::{EnteredSpan, Futures, PendingSpan, Span};
 use tracing_core::dispatcher::get_default;
 use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
-use values::with_values;
 
 use crate::engine::by_probe::{ByProbe, numbers};
 use crate::engine::calls::{self, CallEffect};
