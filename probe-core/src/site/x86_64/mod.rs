@@ -49,12 +49,10 @@
 use core::marker::PhantomData;
 
 mod call;
-mod typed;
 #[cfg(feature = "usdt")]
 mod usdt;
 
-pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_two};
-pub use typed::Typed;
+pub use call::{Stub, Typed, call, call_failed, call_with_all, call_with_one, call_with_two};
 #[cfg(feature = "usdt")]
 pub use usdt::{Usdt, UsdtExit, usdt_note0, usdt_note1, usdt_note2, usdt_note3, usdt_note4};
 
