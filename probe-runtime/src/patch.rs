@@ -1,7 +1,7 @@
 //! Changing code while threads execute it.
 //!
 //! The crate [`probe_patch`] changes code, also in programs without probes. This module re-exports
-//! all of it; only its [`self_test`] returns this crate's [`Error`](crate::Error). The path
+//! all of it; only its [`self_test`] returns this crate's [`Error`]. The path
 //! `probe_patch` in its examples is `probe_runtime::patch` here.
 //!
 //! - Batches switch the sites of probes: see below. [`ProbeSet`](crate::ProbeSet) uses these.
