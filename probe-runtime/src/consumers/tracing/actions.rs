@@ -51,7 +51,8 @@ pub(super) fn actions(probes: &ProbeSet, level: Level) -> (Vec<(ProbeId, SpanAct
             _ => actions.push((probe.id(), event(probe, level))),
         }
     }
-    for probes in functions {
+    // The probes of a function may have been unloaded since it was selected.
+    for probes in functions.into_iter().filter(|probes| !probes.is_empty()) {
         let function = probes.iter().map(|(probe, _)| probe.id().index()).min().unwrap_or_default();
         let site = span(&probes, level);
         actions.extend(probes.into_iter().map(|(probe, effect)| {
