@@ -211,12 +211,22 @@ macro_rules! __probe_v1_definition {
     };
 }
 
-/// The value of one or several definitions, made by `Definition::$new`.
+/// The value of one or several definitions, made by `Definition::$new`. A tool that places probes in
+/// a text tells the line and column of the function; otherwise they are those of the macro's call.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_described {
-    ($new:ident($($kind:expr)?), ($name:literal, $notes:literal); $($field:literal),*) => {
+    ($new:ident $kind:tt, ($name:literal, $notes:literal); $($field:literal),*) => {
+        $crate::__private::v1::described! {
+            $new $kind, ($name, $notes, $crate::__private::v1::line!(), $crate::__private::v1::column!());
+            $($field),*
+        }
+    };
+    (
+        $new:ident($($kind:expr)?), ($name:literal, $notes:literal, $line:expr, $column:expr);
+        $($field:literal),*
+    ) => {
         $crate::__private::v1::Definition::$new(
             $($kind,)?
             $crate::__private::v1::concat!(
@@ -228,8 +238,8 @@ macro_rules! __probe_v1_described {
             $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name),
             $crate::__private::v1::file!(),
             $notes,
-            $crate::__private::v1::line!(),
-            $crate::__private::v1::column!(),
+            $line,
+            $column,
         )
     };
 }

@@ -1,27 +1,9 @@
 //! The procedural macros of [`probe_runtime`](https://docs.rs/probe-runtime). Use them through that
 //! crate, which re-exports them.
 //!
-//! They parse, validate, and call macros of the runtime. They contain no machine code, since a
-//! procedural macro sees the machine that compiles, and not the target.
-//!
-//! ```text
-//! #[probe(…)] fn … ──▶ args ─┐                              ┌▶ replace ▶ what can be replaced
-//!                      parse ┴▶ model ▶ check ▶ expand ──▶ runtime::__private::v1::function!(…)
-//! probe!(…) ─────────▶ parse ──▶ model ▶ check ▶ expand ──▶ runtime::__private::v1::point!(…)
-//!                                           └▶ fallback ──▶ errors, and the item as it was
-//! ```
+//! [`probe_expand`] does the work. Expansions contain no machine code, since a procedural macro sees
+//! the machine that compiles, and not the target.
 #![forbid(unsafe_code)]
-
-mod args;
-mod asynchronous;
-mod check;
-mod expand;
-mod fallback;
-mod model;
-mod parse;
-mod replace;
-mod signature;
-mod tokens;
 
 use proc_macro::TokenStream;
 
@@ -277,7 +259,7 @@ use proc_macro::TokenStream;
 /// one.
 #[proc_macro_attribute]
 pub fn probe(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand::attribute(args.into(), item.into()).into()
+    probe_expand::attribute(args.into(), item.into()).into()
 }
 
 /// The parser behind `probe_runtime::point!`, which calls it as
@@ -285,5 +267,5 @@ pub fn probe(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 #[doc(hidden)]
 pub fn __point(input: TokenStream) -> TokenStream {
-    expand::point(input.into()).into()
+    probe_expand::point(input.into()).into()
 }

@@ -194,7 +194,7 @@ fn passes(function: &Function, scope: &Scope<'_>) -> Option<bool> {
 }
 
 /// Returns the reason why the function can't have a probe.
-fn unsupported(function: &Function) -> Option<&'static str> {
+pub(crate) fn unsupported(function: &Function) -> Option<&'static str> {
     if function.body.is_err() {
         Some("bodiless")
     } else if function.attributes.iter().any(|attribute| naked(attribute).is_some()) {
@@ -210,7 +210,7 @@ fn unsupported(function: &Function) -> Option<&'static str> {
 
 /// Returns the reason why the function is too small for a probe that was not asked for by name. An
 /// `async` function is never too small: its text does not show the cost of polling it.
-fn too_small(function: &Function) -> Option<&'static str> {
+pub(crate) fn too_small(function: &Function) -> Option<&'static str> {
     if function.is("async") {
         return None;
     }

@@ -9,6 +9,8 @@ mod filter;
 mod settings;
 
 pub(crate) use block::block;
+#[cfg(feature = "find")]
+pub(crate) use block::{too_small, unsupported};
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};

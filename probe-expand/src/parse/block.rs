@@ -47,6 +47,29 @@ fn elements(body: TokenStream) -> Vec<Element> {
     elements
 }
 
+/// What begins at a place where an item may begin.
+pub(crate) enum Beginning {
+    FunctionOrBlock,
+    /// `mod name;`.
+    ModuleInFile(String),
+}
+
+/// Tells what begins here, if it has or names functions.
+pub(crate) fn beginning(trees: &[TokenTree]) -> Option<Beginning> {
+    let mut at = attributes_len(trees);
+    at += visibility_len(&trees[at..]);
+    at += qualifiers(&trees[at..]).len();
+    match &trees[at..] {
+        [TokenTree::Ident(word), TokenTree::Ident(_), ..] if word == "fn" => Some(Beginning::FunctionOrBlock),
+        [TokenTree::Ident(word), TokenTree::Ident(name), end, ..] if word == "mod" => match end {
+            TokenTree::Punct(_) if is_punct(end, ';') => Some(Beginning::ModuleInFile(name.unraw().to_string())),
+            _ => Some(Beginning::FunctionOrBlock),
+        },
+        [TokenTree::Ident(word), ..] if word == "impl" || word == "trait" => Some(Beginning::FunctionOrBlock),
+        _ => None,
+    }
+}
+
 /// Replaces a `$item` of a `macro_rules!`, a group without delimiters, by its contents.
 fn splice_item(trees: &mut Vec<TokenTree>, start: usize) {
     loop {
@@ -89,7 +112,7 @@ fn visibility_len(trees: &[TokenTree]) -> usize {
 }
 
 /// Returns the number of tokens of the item that begins here.
-fn item_len(trees: &[TokenTree]) -> usize {
+pub(crate) fn item_len(trees: &[TokenTree]) -> usize {
     if let [hash, bang, TokenTree::Group(_), ..] = trees
         && is_punct(hash, '#')
         && is_punct(bang, '!')
@@ -165,7 +188,7 @@ impl Angles {
 }
 
 /// Parses one item.
-fn element(trees: &[TokenTree]) -> Element {
+pub(crate) fn element(trees: &[TokenTree]) -> Element {
     let other = || Element::Other(trees.iter().cloned().collect());
     let start = attributes_len(trees);
     let (attributes, _) = split_attributes(&trees[..start]);

@@ -14,7 +14,7 @@ use crate::tokens::{krate_at, string};
 use crate::{args, asynchronous, check, fallback, parse};
 
 /// Expands `#[probe(args)] item`.
-pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
+pub fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let settings = check::settings(&args::parse(args.clone()), &mut errors);
     let item = parse::item(item);
@@ -53,7 +53,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Expands `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path,
 /// "group"; … }`.
-pub(crate) fn point(input: TokenStream) -> TokenStream {
+pub fn point(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let point = parse::point(input, &mut errors);
     check::point(&point, &mut errors);

@@ -15,6 +15,8 @@ use crate::model::{Errors, Field, Function, Item, Point, PointName, Style};
 mod block;
 
 pub(crate) use block::own;
+#[cfg(feature = "find")]
+pub(crate) use block::{Beginning, beginning, element, item_len};
 
 const QUALIFIERS: [&str; 8] = ["async", "auto", "const", "default", "extern", "gen", "safe", "unsafe"];
 const ITEMS: [&str; 11] =
@@ -86,7 +88,7 @@ fn braces(last: TokenTree) -> Result<Group, TokenTree> {
     }
 }
 
-fn split_attributes(mut trees: &[TokenTree]) -> (Vec<Group>, &[TokenTree]) {
+pub(crate) fn split_attributes(mut trees: &[TokenTree]) -> (Vec<Group>, &[TokenTree]) {
     let mut attributes = Vec::new();
     while let [TokenTree::Punct(hash), TokenTree::Group(group), rest @ ..] = trees
         && hash.as_char() == '#'

@@ -1,0 +1,380 @@
+//! The functions of a source file: their names, their places, and why one can't have a probe.
+//!
+//! A file is scanned as the contents of a block with `#[probe]` are, so names and reasons are those
+//! that the attribute would give. Functions inside bodies are found, too, and those among the
+//! arguments of a macro that stands in the place of an item, such as `cfg_if! { … }`. The arguments
+//! of other macros, and the rules of `macro_rules!`, are not functions yet.
+
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Group, LexError, Span, TokenStream, TokenTree, extra};
+
+use crate::asynchronous::asynchronous;
+use crate::check::{too_small, unsupported};
+use crate::model::{Block, Element, Function, Inside};
+use crate::parse::{Beginning, beginning, element, is_punct, item_len, split_attributes};
+use crate::tokens::split_inner_attributes;
+
+/// What [`find`] finds in a file.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Found {
+    /// The functions, in the order of their names in the text.
+    pub functions: Vec<FoundFunction>,
+    /// Modules in files of their own: `mod name;`.
+    pub modules: Vec<FoundModule>,
+    /// Where the first item may stand, behind the file's inner attributes.
+    pub items_begin: usize,
+}
+
+/// A function of a file. Places are bytes of the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundFunction {
+    /// The modules around it in this file.
+    pub modules: Vec<String>,
+    /// The name of its probe within the module: `handle`, `Server::accept`.
+    pub name: String,
+    /// Where its name stands.
+    pub name_at: usize,
+    /// Where its visibility, its qualifiers or the word `fn` stand, behind all attributes.
+    pub begin: usize,
+    /// Where its attributes end, comments of documentation among them, from its first one on.
+    pub attribute_ends: Vec<usize>,
+    /// Where the token before the whole function ends; 0 if there is none.
+    pub previous_end: usize,
+    /// Where its first statement may stand, behind the brace and inner attributes, and where the
+    /// closing brace stands; `None` without a body.
+    pub body: Option<[usize; 2]>,
+    /// Whether its probes belong on the future that it returns.
+    pub is_future: bool,
+    /// Why it can't have a probe: `const`, `gen`, `naked` or `bodiless`; `own` if it has a
+    /// `#[probe]`, itself or on a block around it; `future` for one whose future can't be wrapped.
+    pub refusal: Option<&'static str>,
+    /// Why a block's `#[probe]` would leave it out: `inline` or `small`.
+    pub too_small: Option<&'static str>,
+}
+
+/// A module in a file of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundModule {
+    /// The modules around it in this text, each with the files that its `#[path]` names.
+    pub outer: Vec<(String, Vec<String>)>,
+    /// Its name.
+    pub name: String,
+    /// The files that its `#[path]` names: none without one, several under `cfg_attr`.
+    pub paths: Vec<String>,
+}
+
+/// Finds the functions and modules of a file.
+///
+/// # Errors
+/// The text is not made of Rust's tokens.
+pub fn find(text: &str) -> Result<Found, LexError> {
+    let skipped = skipped(text);
+    let tokens = TokenStream::from_str(&text[skipped..]).inspect_err(|_| forget());
+    let mut walk = Walk { skipped, ..Walk::default() };
+    let (inner, items) = split_inner_attributes(tokens?);
+    walk.found.items_begin = inner.into_iter().last().map_or(skipped, |tree| walk.end(tree.span()));
+    walk.scan(items, walk.found.items_begin, true);
+    forget();
+    let mut found = walk.found;
+    found.functions.sort_by_key(|function| function.name_at);
+    Ok(found)
+}
+
+/// Frees the memory of the spans: all that are needed are numbers by now.
+fn forget() {
+    extra::invalidate_current_thread_spans();
+}
+
+/// Returns the bytes that are no tokens at the beginning: a byte order mark, and a first line for
+/// the shell.
+fn skipped(text: &str) -> usize {
+    let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let rest = &text[mark..];
+    let is_for_shell = rest.strip_prefix("#!").is_some_and(|rest| !rest.trim_start().starts_with('['));
+    mark + if is_for_shell { rest.find('\n').unwrap_or(rest.len()) } else { 0 }
+}
+
+#[derive(Default)]
+struct Walk {
+    found: Found,
+    skipped: usize,
+    /// The modules around this place, each with the files of its `#[path]`.
+    modules: Vec<(String, Vec<String>)>,
+    /// The type or trait around this place.
+    prefix: Option<String>,
+    /// Whether a block around this place has a `#[probe]`.
+    is_owned: bool,
+}
+
+impl Walk {
+    fn begin(&self, span: Span) -> usize {
+        self.skipped + span.byte_range().start
+    }
+
+    fn end(&self, span: Span) -> usize {
+        self.skipped + span.byte_range().end
+    }
+
+    /// Looks for items where one may begin: at the start, behind a semicolon, behind braces.
+    /// `previous_end` is the end of the token before. Among statements, the arguments of a macro
+    /// may be anything.
+    fn scan(&mut self, tokens: TokenStream, mut previous_end: usize, are_items: bool) {
+        let trees: Vec<TokenTree> = tokens.into_iter().collect();
+        let (mut at, mut may_begin) = (0, true);
+        while let Some(tree) = trees.get(at) {
+            let begins = if may_begin { beginning(&trees[at..]) } else { None };
+            let len = if begins.is_some() { item_len(&trees[at..]) } else { 1 };
+            let item = &trees[at..at + len];
+            let is_item = begins.is_some();
+            match begins {
+                Some(Beginning::FunctionOrBlock) => self.element(element(item), previous_end),
+                Some(Beginning::ModuleInFile(name)) => self.module_in_file(item, name),
+                None => {
+                    if let TokenTree::Group(group) = tree
+                        && !is_no_code(&trees[..at])
+                        && (are_items || !is_macro(&trees[..at]))
+                    {
+                        self.scan(group.stream(), self.end(group.span_open()), are_items);
+                    }
+                }
+            }
+            let is_braces = |group: &Group| group.delimiter() == Delimiter::Brace;
+            may_begin = is_item
+                || is_punct(tree, ';')
+                || matches!(tree, TokenTree::Group(group) if is_braces(group));
+            at += len;
+            previous_end = item.last().map_or(previous_end, |last| self.end(last.span()));
+        }
+    }
+
+    fn element(&mut self, element: Element, previous_end: usize) {
+        match element {
+            Element::Function(own, function) => self.function(&function, previous_end, !own.is_empty()),
+            Element::Block(own, block) => self.block(&block, !own.is_empty()),
+            Element::Other(_) => {}
+        }
+    }
+
+    fn block(&mut self, block: &Block, is_own: bool) {
+        let was_owned = self.is_owned;
+        self.is_owned |= is_own;
+        let outer = self.prefix.take();
+        if block.inside == Inside::Module {
+            self.modules.push((module_name(&block.head), paths(&block.attributes)));
+        } else {
+            self.prefix.clone_from(&block.prefix);
+        }
+        let items = split_inner_attributes(block.body.stream()).1;
+        self.scan(items, self.end(block.body.span_open()), true);
+        if block.inside == Inside::Module {
+            self.modules.pop();
+        }
+        self.prefix = outer;
+        self.is_owned = was_owned;
+    }
+
+    fn function(&mut self, function: &Function, previous_end: usize, is_own: bool) {
+        let name = unraw(&function.name.to_string());
+        let head: Vec<TokenTree> = function.head.clone().into_iter().collect();
+        let (_, signature) = split_attributes(&head);
+        let future = asynchronous(function);
+        let refusal = match () {
+            () if is_own || self.is_owned => Some("own"),
+            () if future.is_err() => Some("future"),
+            () => unsupported(function),
+        };
+        let body = function.body.as_ref().ok().map(|body| {
+            let (inner, statements) = split_inner_attributes(body.stream());
+            let begin = inner.into_iter().last().map_or(body.span_open(), |tree| tree.span());
+            (body, self.end(begin), statements)
+        });
+        self.found.functions.push(FoundFunction {
+            modules: self.modules.iter().map(|(name, _)| name.clone()).collect(),
+            name: self.prefix.as_ref().map_or_else(|| name.clone(), |prefix| format!("{prefix}::{name}")),
+            name_at: self.begin(function.name.span()),
+            begin: signature.first().map_or(0, |first| self.begin(first.span())),
+            attribute_ends: function.attributes.iter().map(|group| self.end(group.span())).collect(),
+            previous_end,
+            body: body.as_ref().map(|(body, begin, _)| [*begin, self.begin(body.span_close())]),
+            is_future: matches!(future, Ok(Some(_))),
+            refusal,
+            too_small: too_small(function),
+        });
+        if let Some((_, begin, statements)) = body {
+            let outer = self.prefix.take();
+            self.scan(statements, begin, false);
+            self.prefix = outer;
+        }
+    }
+
+    fn module_in_file(&mut self, item: &[TokenTree], name: String) {
+        let (attributes, _) = split_attributes(item);
+        self.found.modules.push(FoundModule { outer: self.modules.clone(), name, paths: paths(&attributes) });
+    }
+}
+
+/// Returns whether the next group is the arguments of a macro.
+fn is_macro(before: &[TokenTree]) -> bool {
+    match before {
+        [.., bang] if is_punct(bang, '!') => true,
+        [.., bang, TokenTree::Ident(_)] => is_punct(bang, '!'),
+        _ => false,
+    }
+}
+
+/// Returns whether the next group is the rules of a macro, or declares foreign functions.
+fn is_no_code(before: &[TokenTree]) -> bool {
+    let is_word = |tree: &TokenTree, wanted| matches!(tree, TokenTree::Ident(word) if word == wanted);
+    match before {
+        [.., rules, bang, TokenTree::Ident(_)] if is_punct(bang, '!') => is_word(rules, "macro_rules"),
+        // `macro name { … }` and `macro name($a:expr) { … }`.
+        [.., word, TokenTree::Ident(_)] => is_word(word, "macro"),
+        [.., word, TokenTree::Ident(_), TokenTree::Group(_)] => is_word(word, "macro"),
+        [.., word, TokenTree::Literal(_)] | [.., word] => is_word(word, "extern"),
+        [] => false,
+    }
+}
+
+fn unraw(name: &str) -> String {
+    name.strip_prefix("r#").unwrap_or(name).to_owned()
+}
+
+/// Returns the name in the head of a `mod`.
+fn module_name(head: &TokenStream) -> String {
+    let mut trees = head.clone().into_iter().skip_while(|tree| tree.to_string() != "mod").skip(1);
+    trees.next().map_or_else(String::new, |name| unraw(&name.to_string()))
+}
+
+/// Returns the files of `#[path = "…"]`, and of those under `cfg_attr`.
+fn paths(attributes: &[Group]) -> Vec<String> {
+    let mut found = Vec::new();
+    for attribute in attributes {
+        let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
+        for window in trees.windows(3) {
+            if let [TokenTree::Ident(word), equals, TokenTree::Literal(file)] = window
+                && word == "path"
+                && is_punct(equals, '=')
+                && let Ok(file) = syn::parse_str::<syn::LitStr>(&file.to_string())
+            {
+                found.push(file.value());
+            }
+        }
+        found.extend(trees.iter().filter_map(|tree| match tree {
+            TokenTree::Group(group) => Some(paths(std::slice::from_ref(group))),
+            _ => None,
+        }).flatten());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each function: its name, its first token, and what is left of it after its reasons.
+    fn shown(text: &str) -> Vec<String> {
+        let found = find(text).unwrap();
+        let show = |it: &FoundFunction| {
+            let mut line = it.modules.iter().chain([&it.name]).cloned().collect::<Vec<_>>().join("::");
+            let reasons = [it.refusal, it.too_small, it.is_future.then_some("future")];
+            for reason in reasons.into_iter().flatten() {
+                line = format!("{line} {reason}");
+            }
+            line
+        };
+        found.functions.iter().map(show).collect()
+    }
+
+    #[test]
+    fn names_and_reasons_are_those_of_a_block() {
+        let text = r#"
+            fn free() { f(); g() }
+            pub(crate) async unsafe fn later() { f() }
+            const fn constant() { f(); g() }
+            #[unsafe(naked)] extern "C" fn bare() { naked_asm!("ret") }
+            extern "C" { fn foreign(); }
+            type F = fn(u8) -> u8;
+            impl<T> a::Stack<T> where T: Fn(u8) -> u8 {
+                pub fn len(&self) -> usize { self.len }
+                #[inline] fn hinted() { f(); g() }
+                fn r#in(&self) -> impl Future<Output = u8> { async { 1 } }
+            }
+            #[probe] impl S { fn has_one() { f(); g() } }
+            #[probe_runtime::probe(ret)] fn has_one_too() { f(); g() }
+            mod inner { trait Shape { fn area(&self) -> u32; fn twice(&self) -> u32 { f(); 2 } } }
+        "#;
+        assert_eq!(
+            shown(text),
+            [
+                "free", "later future", "constant const", "bare naked small", "Stack::len small",
+                "Stack::hinted inline", "Stack::in future", "S::has_one own", "has_one_too own",
+                "inner::Shape::area bodiless", "inner::Shape::twice",
+            ]
+        );
+    }
+
+    #[test]
+    fn functions_in_bodies_and_macros_of_items() {
+        let text = r"
+            fn outer() {
+                let a = x < y;
+                fn inside() { f(); g() }
+                call(|| { impl Visit for S { fn visit(&self) { f(); g() } } });
+                let tokens = quote! { fn quoted() { f(); g() } };
+                match a { true => { fn arm() { f(); g() } } }
+            }
+            cfg_if! { if #[cfg(unix)] { mod unix; pub fn one() { f(); g() } } else { mod m { fn two() { f(); g() } } } }
+            macro_rules! make { ($name:ident) => { fn $name() { f(); g() } fn rule() { f(); g() } } }
+            const _: () = { impl A for B { fn c() { f(); g() } } };
+            macro new($a:expr) { fn newer() {} }
+            macro newest { () => { fn newest() {} } }
+        ";
+        assert_eq!(shown(text), ["outer", "inside", "S::visit", "arm", "one", "m::two", "B::c"]);
+        let modules = find(text).unwrap().modules;
+        assert_eq!(modules.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["unix"]);
+    }
+
+    #[test]
+    fn places_are_bytes_of_the_text() {
+        let text = "\u{feff}#!/usr/bin/env run\n//! ä\n#![a]\nuse ä;\n/// Doc.\n#[b] // ü\npub fn ö() {\n    #![c] g()\n}";
+        let found = find(text).unwrap();
+        let function = &found.functions[0];
+        assert!(text[..found.items_begin].ends_with("#![a]"));
+        assert!(text[..function.previous_end].ends_with("use ä;"));
+        assert!(text[function.begin..].starts_with("pub fn"));
+        assert!(text[function.name_at..].starts_with("ö()"));
+        let ends: Vec<_> = function.attribute_ends.iter().map(|end| &text[end - 4..*end]).collect();
+        assert_eq!(ends, ["Doc.", "#[b]"]);
+        let [first, last] = function.body.unwrap();
+        assert_eq!(&text[first - 5..last], "#![c] g()\n");
+    }
+
+    #[test]
+    fn modules_in_files() {
+        let text = r#"
+            mod plain;
+            #[path = "other.rs"] pub mod named;
+            mod outer { #[cfg_attr(unix, path = "unix.rs")] #[cfg_attr(windows, path = "windows.rs")] mod sys; }
+            #[path = "folder"] mod here { mod r#in; }
+        "#;
+        let shown: Vec<_> = find(text).unwrap().modules.into_iter().map(|it| (it.outer, it.name, it.paths)).collect();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            shown,
+            [
+                (vec![], "plain".to_owned(), vec![]),
+                (vec![], "named".to_owned(), names(&["other.rs"])),
+                (vec![("outer".to_owned(), vec![])], "sys".to_owned(), names(&["unix.rs", "windows.rs"])),
+                (vec![("here".to_owned(), names(&["folder"]))], "in".to_owned(), vec![]),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_rust_is_an_error() {
+        assert!(find("fn f() { \"").is_err());
+        assert!(find("}").is_err());
+        assert_eq!(find("").unwrap(), Found::default());
+    }
+}
