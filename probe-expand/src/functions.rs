@@ -37,8 +37,8 @@ pub struct FoundFunction {
     pub name_at: usize,
     /// Where its visibility, its qualifiers or the word `fn` stand, behind all attributes.
     pub begin: usize,
-    /// Where its attributes end, comments of documentation among them, from its first one on.
-    pub attribute_ends: Vec<usize>,
+    /// Where its attributes stand, without their `#`, and its comments of documentation.
+    pub attributes: Vec<[usize; 2]>,
     /// Where the token before the whole function ends; 0 if there is none.
     pub previous_end: usize,
     /// Where its first statement may stand, behind the brace and inner attributes, and where the
@@ -194,7 +194,11 @@ impl Walk {
             name: self.prefix.as_ref().map_or_else(|| name.clone(), |prefix| format!("{prefix}::{name}")),
             name_at: self.begin(function.name.span()),
             begin: signature.first().map_or(0, |first| self.begin(first.span())),
-            attribute_ends: function.attributes.iter().map(|group| self.end(group.span())).collect(),
+            attributes: function
+                .attributes
+                .iter()
+                .map(|group| [self.begin(group.span()), self.end(group.span())])
+                .collect(),
             previous_end,
             body: body.as_ref().map(|(body, begin, _)| [*begin, self.begin(body.span_close())]),
             is_future: matches!(future, Ok(Some(_))),
@@ -344,8 +348,8 @@ mod tests {
         assert!(text[..function.previous_end].ends_with("use ä;"));
         assert!(text[function.begin..].starts_with("pub fn"));
         assert!(text[function.name_at..].starts_with("ö()"));
-        let ends: Vec<_> = function.attribute_ends.iter().map(|end| &text[end - 4..*end]).collect();
-        assert_eq!(ends, ["Doc.", "#[b]"]);
+        let attributes: Vec<_> = function.attributes.iter().map(|[begin, end]| &text[*begin..*end]).collect();
+        assert_eq!(attributes, ["/// Doc.", "[b]"]);
         let [first, last] = function.body.unwrap();
         assert_eq!(&text[first - 5..last], "#![c] g()\n");
     }

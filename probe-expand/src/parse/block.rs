@@ -47,6 +47,7 @@ fn elements(body: TokenStream) -> Vec<Element> {
     elements
 }
 
+#[cfg(feature = "find")]
 /// What begins at a place where an item may begin.
 pub(crate) enum Beginning {
     FunctionOrBlock,
@@ -54,6 +55,7 @@ pub(crate) enum Beginning {
     ModuleInFile(String),
 }
 
+#[cfg(feature = "find")]
 /// Tells what begins here, if it has or names functions.
 pub(crate) fn beginning(trees: &[TokenTree]) -> Option<Beginning> {
     let mut at = attributes_len(trees);

@@ -1,0 +1,235 @@
+//! Drives cargo: the compiler's wrapper, the runner of programs, and what is measured.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use cargo_metadata::MetadataCommand;
+use probe_lang::Selector;
+
+use crate::Failure;
+use crate::args::Build;
+use crate::choice::Choice;
+use crate::listing::{FILE, Listed, Listing, counts, meaning};
+use crate::runtime::{self, Cargo};
+
+/// The names under which cargo starts this program, in the folder of the choice.
+pub const COMPILER: &str = "rustc-with-probes";
+/// As above, for documentation tests.
+pub const DOCUMENTER: &str = "rustdoc-with-probes";
+
+/// What the programs are told.
+pub enum Measured {
+    /// Nothing: `PROBES` is the user's.
+    Nothing,
+    /// The text of `PROBES`.
+    Probes(String),
+    /// A command of `probectl` starts them: its words before the program.
+    Probectl(Vec<OsString>),
+}
+
+/// A build of the workspace with probes.
+pub struct Workspace {
+    cargo: Cargo,
+    version: String,
+    host: String,
+    targets: Vec<String>,
+    /// The folder of the choice.
+    folder: PathBuf,
+    target_folder: PathBuf,
+    choice: Choice,
+    /// Cargo's own arguments.
+    arguments: Vec<OsString>,
+    /// Those of the program, with their `--`.
+    program: Vec<OsString>,
+}
+
+impl Workspace {
+    /// Gets ready: builds the runtime, and writes the choice.
+    pub fn new(build: &Build) -> Result<Self, Failure> {
+        for text in [&build.only, &build.deps].into_iter().flatten() {
+            Selector::parse(text).map_err(|error| Failure(error.to_string()))?;
+        }
+        let split = build.cargo.iter().position(|it| it == "--").unwrap_or(build.cargo.len());
+        let (arguments, program) = build.cargo.split_at(split);
+        let is_offline = arguments.iter().any(|it| it == "--offline" || it == "--frozen");
+        let cargo = Cargo::new(is_offline);
+        let (version, host) = runtime::compiler()?;
+        let mut targets: Vec<_> = values(arguments, "--target").collect();
+        if targets.is_empty() {
+            targets.push(host.clone());
+        }
+        let target_folder = target_folder(&cargo, arguments)?;
+        let choice = Choice {
+            only: build.only.clone(),
+            deps: build.deps.clone(),
+            all: build.all,
+            runtime: runtime::build(&cargo, &version, &targets)?,
+            wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
+        };
+        let folder = target_folder.join("latent-probes").join(choice.name());
+        let workspace = Self {
+            cargo,
+            version,
+            host,
+            targets,
+            folder,
+            target_folder,
+            choice,
+            arguments: arguments.to_vec(),
+            program: program.to_vec(),
+        };
+        workspace.write().map_err(|error| Failure(format!("{}: {error}", workspace.folder.display())))?;
+        Ok(workspace)
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        self.choice.write(&self.folder)?;
+        let own = env::current_exe()?;
+        for name in [COMPILER, DOCUMENTER] {
+            let link = self.folder.join(name);
+            if fs::read_link(&link).is_ok_and(|to| to == own) {
+                continue;
+            }
+            let _ = fs::remove_file(&link);
+            symlink(&own, link)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a command of cargo's.
+    pub fn run(&self, command: &str, measured: &Measured) -> Result<ExitCode, Failure> {
+        let mut cargo = Command::new(&self.cargo.program);
+        cargo.arg(command);
+        if values(&self.arguments, "--target-dir").next().is_none() {
+            cargo.arg("--target-dir").arg(&self.target_folder);
+        }
+        if command != "build" {
+            let runner = self.runner(measured)?;
+            for target in &self.targets {
+                cargo.arg("--config").arg(format!("target.{target}.runner={runner:?}"));
+            }
+        }
+        cargo.args(&self.arguments).args(&self.program);
+        // One wrapper for all crates sees dependencies, too. Cargo tells crates apart by the other one.
+        let variable = if self.choice.deps.is_some() { "RUSTC_WRAPPER" } else { "RUSTC_WORKSPACE_WRAPPER" };
+        cargo.env("RUSTC_WRAPPER", "").env(variable, self.folder.join(COMPILER));
+        cargo.env("RUSTDOC", self.folder.join(DOCUMENTER));
+        if let Measured::Probes(text) = measured {
+            cargo.env("PROBES", text);
+        }
+        let status = cargo
+            .status()
+            .map_err(|error| Failure(format!("{} can't be started: {error}", self.cargo.program.display())))?;
+        Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
+    }
+
+    /// Returns the words that start a program with an agent.
+    fn runner(&self, measured: &Measured) -> Result<Vec<String>, Failure> {
+        let agent = runtime::agent(&self.cargo, &self.version)?;
+        let probectl = probectl()?;
+        let words: Vec<OsString> = match measured {
+            Measured::Probectl(words) => words.clone(),
+            Measured::Nothing | Measured::Probes(_) => vec!["run".into(), "--agent".into(), agent.into_os_string()],
+        };
+        let words = [probectl.into_os_string()].into_iter().chain(words).chain(["--".into()]);
+        words
+            .map(|word| word.into_string().map_err(|word| Failure(format!("{}: cargo needs names in UTF-8", word.display()))))
+            .collect()
+    }
+
+    /// Returns the crates of this choice.
+    pub fn listings(&self) -> Vec<Listing> {
+        let Ok(entries) = fs::read_dir(self.folder.join("crates")) else { return Vec::new() };
+        let mut listings: Vec<_> = entries.flatten().filter_map(|entry| Listing::read(&entry.path())).collect();
+        listings.sort_by(|a, b| (&a.krate, &a.root, a.is_test).cmp(&(&b.krate, &b.root, b.is_test)));
+        listings
+    }
+
+    /// Returns the functions of all crates, each once.
+    pub fn functions(&self) -> Vec<Listed> {
+        let mut seen = BTreeSet::new();
+        let all = self.listings().into_iter().flat_map(|it| it.functions);
+        let mut functions: Vec<_> = all.filter(|it| seen.insert((it.path.clone(), it.file.clone(), it.line))).collect();
+        functions.sort_by(|a, b| (&a.file, a.line, &a.path).cmp(&(&b.file, b.line, &b.path)));
+        functions
+    }
+
+    /// Prints the functions with a probe, or those without one and why.
+    pub fn print(&self, with_probe: bool) {
+        let functions = self.functions();
+        let place = |it: &Listed| format!("{}:{}", it.file, it.line);
+        let shown: Vec<_> = functions.iter().filter(|it| it.reason.is_none() == with_probe).collect();
+        let width = shown.iter().map(|it| it.path.chars().count()).max().unwrap_or(0).min(60);
+        let places = shown.iter().map(|it| place(it).chars().count()).max().unwrap_or(0).min(40);
+        for it in &shown {
+            let reason = it.reason.as_deref().map_or("", meaning);
+            println!("{}", format!("{:width$}  {:places$}  {reason}", it.path, place(it)).trim_end());
+        }
+        for (file, error) in self.listings().into_iter().flat_map(|it| it.unread) {
+            println!("{file}: not read as Rust: {error}");
+        }
+        let counts = counts(&functions);
+        let probed = counts.get(&None).copied().unwrap_or_default();
+        eprintln!("{} functions, {probed} with a probe; see {}", functions.len(), self.folder.join("crates/*").join(FILE).display());
+    }
+
+    /// Returns the host of the compiler.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// Returns the values of one of cargo's options: `--target X`, `--target=X`.
+fn values<'a>(arguments: &'a [OsString], option: &'a str) -> impl Iterator<Item = String> + 'a {
+    let text = |it: &OsString| it.to_string_lossy().into_owned();
+    arguments.iter().enumerate().filter_map(move |(at, argument)| {
+        let argument = text(argument);
+        if argument == option {
+            return arguments.get(at + 1).map(text);
+        }
+        Some(argument.strip_prefix(option)?.strip_prefix('=')?.to_owned())
+    })
+}
+
+/// Returns the folder of the build: `probe` in the workspace's.
+fn target_folder(cargo: &Cargo, arguments: &[OsString]) -> Result<PathBuf, Failure> {
+    if let Some(folder) = values(arguments, "--target-dir").next() {
+        return std::path::absolute(folder).map_err(|error| Failure(error.to_string()));
+    }
+    let mut metadata = MetadataCommand::new();
+    metadata.cargo_path(&cargo.program).no_deps();
+    if let Some(manifest) = values(arguments, "--manifest-path").next() {
+        metadata.manifest_path(manifest);
+    }
+    let metadata = metadata.exec().map_err(|error| Failure(error.to_string().trim_start_matches("error: ").to_owned()))?;
+    Ok(metadata.target_directory.join("probe").into_std_path_buf())
+}
+
+/// Finds `probectl`: beside this program, or in `PATH`.
+fn probectl() -> Result<PathBuf, Failure> {
+    const NAME: &str = "probectl";
+    let own = env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(NAME));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(NAME))).find(|it| it.is_file());
+    found.ok_or_else(|| Failure(format!("{NAME} is neither beside cargo-probe nor in PATH: `cargo install probe-cli`")))
+}
+
+/// Runs rustdoc for the tests in comments: it finds the runtime that the crate was built with.
+pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failure> {
+    let choice = Choice::read(folder).map_err(|error| Failure(error.to_string()))?;
+    let mut command = Command::new("rustdoc");
+    command.args(arguments);
+    for library in &choice.runtime.folders {
+        let mut folder = OsString::from("dependency=");
+        folder.push(library);
+        command.args([OsStr::new("-L"), &folder]);
+    }
+    let status = command.status().map_err(|error| Failure(format!("rustdoc can't be started: {error}")))?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
+}

@@ -1,0 +1,99 @@
+//! What a build's compilers are told: which functions get probes, and where the runtime is.
+//!
+//! It stands in a file beside the compiler's wrapper, in a folder that its contents name. Cargo
+//! takes the wrapper's path for a part of the compiler, so another choice rebuilds what it must.
+
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use probe_core::abi::Kind;
+use probe_lang::{Selectable, Selector};
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+/// The name of the file.
+pub const FILE: &str = "choice.json";
+
+/// What a build's compilers are told.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Choice {
+    /// Which functions: a selector. All, without one.
+    pub only: Option<String>,
+    /// Which functions of dependencies from elsewhere: a selector. None, without one.
+    pub deps: Option<String>,
+    /// Whether small functions get probes, too.
+    pub all: bool,
+    /// The runtime that programs are built with.
+    pub runtime: Runtime,
+    /// The wrapper that the user's own settings have put around the compiler.
+    pub wrapper: Option<PathBuf>,
+}
+
+/// The compiled runtime.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Runtime {
+    /// The targets that it is for, each with its library.
+    pub libraries: Vec<(String, PathBuf)>,
+    /// The folders of its dependencies.
+    pub folders: Vec<PathBuf>,
+    /// When the libraries were built, so that a new one rebuilds the programs.
+    pub built: Vec<u128>,
+}
+
+impl Choice {
+    /// Returns a name for its folder.
+    pub fn name(&self) -> String {
+        let mut hasher = FxHasher::default();
+        (self, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// Reads the choice of a folder.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(folder.join(FILE))?)?)
+    }
+
+    /// Writes the choice into a folder.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.persist(folder.join(FILE))?;
+        Ok(())
+    }
+}
+
+/// A function, to be matched by a selector.
+pub struct Candidate<'a> {
+    /// The path of its probe.
+    pub path: &'a str,
+    /// Its file.
+    pub file: &'a str,
+    /// Its line.
+    pub line: u32,
+}
+
+impl Selectable for Candidate<'_> {
+    fn path(&self) -> &str {
+        self.path
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Entry
+    }
+
+    fn file(&self) -> &str {
+        self.file
+    }
+
+    fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+/// Returns whether a selector matches, in a text that has been parsed before.
+pub fn matches(selector: Option<&str>, candidate: &Candidate<'_>) -> bool {
+    selector.is_none_or(|text| Selector::parse(text).is_ok_and(|selector| selector.matches(candidate)))
+}

@@ -1,0 +1,373 @@
+//! The compiler's wrapper: compiles a crate from a [mirror] of its files with probes.
+//!
+//! ```text
+//! cargo ──▶ wrapper rustc --crate-name net src/lib.rs …
+//!             sources ▶ functions ▶ choice ▶ insert ▶ mirror
+//!             rustc … --extern __latent_probes=…, in the mirror of the folder
+//!               │ fails: the functions that it blames lose their probes, and again
+//!               └ fails still: the crate as it is, whose errors are the user's
+//! ```
+//! Errors and warnings appear once the crate's fate is known. What tells cargo that it may go on
+//! passes at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::hash::{Hash, Hasher};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::{env, fs};
+
+use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
+use probe_expand::FoundFunction;
+use rustc_hash::FxHasher;
+
+use crate::choice::{Candidate, Choice, matches};
+use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, line_and_column, probe};
+use crate::invocation::Invocation;
+use crate::listing::{Listed, Listing};
+use crate::mirror;
+use crate::sources::{self, Source};
+
+/// How often functions that the compiler blames lose their probes.
+const MAX_ROUNDS: usize = 8;
+
+/// Runs the compiler. `folder` has the choice; the first argument is the compiler.
+pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
+    let choice = Choice::read(folder)?;
+    let Some((rustc, arguments)) = arguments.split_first() else {
+        return Err(io::Error::other("the compiler is missing"));
+    };
+    let compiler = Compiler { choice: &choice, rustc, arguments };
+    let invocation = Invocation::of(arguments);
+    let Some(runtime) = invocation.as_ref().and_then(|it| compiler.runtime_for(it)) else {
+        return Ok(exit_code(compiler.plain(arguments).status()?));
+    };
+    let invocation = invocation.unwrap_or_default();
+    let mut unit = Unit::of(folder, &choice, &invocation)?;
+    for _ in 0..MAX_ROUNDS {
+        let is_probed = unit.write(&choice, &invocation)?;
+        if !is_probed {
+            break;
+        }
+        let mut command = compiler.plain(&invocation.with_root(arguments, &unit.root));
+        command
+            .current_dir(mirror::within(&unit.mirror, &unit.home))
+            .arg("--extern")
+            .arg(joined(&[RUNTIME.as_ref(), "=".as_ref(), runtime.as_os_str()]))
+            .arg(joined(&["--remap-path-prefix=".as_ref(), unit.mirror.as_os_str(), "=/".as_ref()]));
+        let run = Run::of(command)?;
+        if run.status.success() {
+            run.tell();
+            return Ok(ExitCode::SUCCESS);
+        }
+        // An error of the user's own is told by the compiler that sees the user's own files.
+        if run.errors().any(|error| !is_of_probe(error)) {
+            let plain = Run::of(compiler.plain(arguments))?;
+            if !plain.status.success() {
+                plain.tell();
+                return Ok(exit_code(plain.status));
+            }
+        }
+        if !unit.blame(run.errors()) {
+            unit.give_up(&run);
+        }
+    }
+    unit.listing().write(&unit.folder)?;
+    Ok(exit_code(compiler.plain(arguments).status()?))
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101))
+}
+
+fn joined(parts: &[&OsStr]) -> OsString {
+    parts.iter().copied().collect()
+}
+
+struct Compiler<'a> {
+    choice: &'a Choice,
+    rustc: &'a OsStr,
+    arguments: &'a [OsString],
+}
+
+impl Compiler<'_> {
+    /// Returns the compiler with these arguments. It finds the runtime that crates were built with.
+    fn plain(&self, arguments: &[OsString]) -> Command {
+        let mut command = match &self.choice.wrapper {
+            Some(wrapper) => {
+                let mut command = Command::new(wrapper);
+                command.arg(self.rustc);
+                command
+            }
+            None => Command::new(self.rustc),
+        };
+        command.args(arguments);
+        if self.arguments.iter().any(|it| it == "--crate-name") {
+            for folder in &self.choice.runtime.folders {
+                command.arg("-L").arg(joined(&["dependency=".as_ref(), folder.as_os_str()]));
+            }
+        }
+        command
+    }
+
+    /// Returns the runtime for this crate; `None` if it gets no probes.
+    fn runtime_for(&self, invocation: &Invocation) -> Option<&Path> {
+        if invocation.is_for_compiler {
+            return None;
+        }
+        let is_here = env::var_os("CARGO_PRIMARY_PACKAGE").is_some() || !invocation.root.is_absolute();
+        if !is_here && self.choice.deps.is_none() {
+            return None;
+        }
+        let libraries = &self.choice.runtime.libraries;
+        let fits = |target: &str| invocation.target.as_deref().is_none_or(|wanted| wanted == target);
+        libraries.iter().find(|(target, _)| fits(target)).map(|(_, library)| library.as_path())
+    }
+}
+
+/// A crate's files and functions.
+struct Unit {
+    /// The folder of this crate.
+    folder: PathBuf,
+    /// The root of the mirror.
+    mirror: PathBuf,
+    /// The folder in which the compiler was started.
+    home: PathBuf,
+    /// The root file, as the compiler is told it.
+    root: PathBuf,
+    sources: Vec<Source>,
+    listing: Listing,
+    /// The functions: number of the file, and of the function in it.
+    places: Vec<(usize, usize)>,
+}
+
+impl Unit {
+    fn of(folder: &Path, choice: &Choice, invocation: &Invocation) -> io::Result<Self> {
+        let home = env::current_dir()?;
+        let folder = folder.join("crates").join(invocation.unit_name());
+        let mirror = folder.join("mirror");
+        fs::create_dir_all(&mirror)?;
+        let root = if invocation.root.is_absolute() {
+            mirror::within(&mirror, &invocation.root)
+        } else {
+            invocation.root.clone()
+        };
+        let before = Listing::read(&folder).unwrap_or_default();
+        let was_refused = |path: &str, text: u64| {
+            before.functions.iter().find(|it| it.path == path && it.refused == Some(text))
+        };
+        let sources = sources::read(&invocation.root);
+        let is_here = !invocation.root.is_absolute() || env::var_os("CARGO_PRIMARY_PACKAGE").is_some();
+        let selector = if is_here { choice.only.as_deref() } else { choice.deps.as_deref() };
+        let (mut functions, mut places, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+        for (file, source) in sources.iter().enumerate() {
+            let name = source.path.display().to_string();
+            let found = match &source.found {
+                Ok(found) => found,
+                Err(error) => {
+                    unread.push((name, error.clone()));
+                    continue;
+                }
+            };
+            for (number, function) in found.functions.iter().enumerate() {
+                let (line, _) = line_and_column(&source.text, function.name_at);
+                let modules = source.modules.iter().chain(&function.modules).map(String::as_str);
+                let path: Vec<_> = [invocation.crate_name.as_str()].into_iter().chain(modules).chain([function.name.as_str()]).collect();
+                let path = path.join("::");
+                let candidate = Candidate { path: &path, file: &name, line: u32::try_from(line).unwrap_or(u32::MAX) };
+                let refused = was_refused(&path, hash_of(source, function));
+                let reason = match () {
+                    () if function.refusal.is_some() => function.refusal,
+                    () if !matches(selector, &candidate) => Some("filtered"),
+                    () if !choice.all && function.too_small.is_some() => function.too_small,
+                    () if probe(&source.text, function).is_none() => Some("line"),
+                    () => refused.and_then(|it| it.reason.as_deref()),
+                };
+                functions.push(Listed {
+                    reason: reason.map(str::to_owned),
+                    path,
+                    file: name.clone(),
+                    line,
+                    refused: refused.and_then(|it| it.refused),
+                });
+                places.push((file, number));
+            }
+        }
+        let listing = Listing {
+            krate: invocation.crate_name.clone(),
+            root: invocation.root.display().to_string(),
+            is_test: invocation.is_test,
+            functions,
+            unread,
+        };
+        Ok(Self { folder, mirror, home, root, sources, listing, places })
+    }
+
+    fn found(&self, number: usize) -> Option<(&Source, &FoundFunction)> {
+        let (file, function) = *self.places.get(number)?;
+        let source = self.sources.get(file)?;
+        Some((source, source.found.as_ref().ok()?.functions.get(function)?))
+    }
+
+    /// Writes the mirror and the listing. Returns whether a function has a probe.
+    fn write(&self, _choice: &Choice, invocation: &Invocation) -> io::Result<bool> {
+        let mut insertions: BTreeMap<usize, Vec<Insertion>> = BTreeMap::new();
+        for (number, listed) in self.listing.functions.iter().enumerate() {
+            if listed.reason.is_none()
+                && let Some((source, function)) = self.found(number)
+                && let Some(insertion) = probe(&source.text, function)
+            {
+                insertions.entry(self.places[number].0).or_default().push(insertion);
+            }
+        }
+        self.listing.write(&self.folder)?;
+        if insertions.is_empty() {
+            return Ok(false);
+        }
+        if invocation.edition == "2015"
+            && let Some(Source { found: Ok(found), .. }) = self.sources.first()
+        {
+            let declaration = Insertion { at: found.items_begin, text: DECLARATION.to_owned() };
+            insertions.entry(0).or_default().insert(0, declaration);
+        }
+        let texts: BTreeMap<PathBuf, String> = insertions
+            .into_iter()
+            .map(|(file, insertions)| {
+                let source = &self.sources[file];
+                (self.home.join(&source.path), insert(&source.text, insertions))
+            })
+            .collect();
+        // The root has to be there also if it has no function.
+        let mut texts = texts;
+        if let Some(root) = self.sources.first() {
+            texts.entry(self.home.join(&root.path)).or_insert_with(|| root.text.clone());
+        }
+        mirror::update(&self.mirror, &top(&self.home), &texts)?;
+        Ok(true)
+    }
+
+    /// Takes the probes of the functions that errors name. Returns whether there was one.
+    fn blame<'a>(&mut self, errors: impl Iterator<Item = &'a Diagnostic>) -> bool {
+        let mut blamed = BTreeMap::new();
+        for error in errors {
+            for span in &error.spans {
+                let span = outermost(span);
+                if let Some(number) = self.function_at(&span.file_name, span.line_start) {
+                    blamed.entry(number).or_insert_with(|| error.message.clone());
+                }
+            }
+        }
+        for (number, message) in &blamed {
+            let text = self.found(*number).map(|(source, function)| hash_of(source, function));
+            let listed = &mut self.listing.functions[*number];
+            listed.reason = Some(format!("the compiler refuses it: {}", first_line(message)));
+            listed.refused = text;
+        }
+        !blamed.is_empty()
+    }
+
+    /// Returns the innermost function with a probe at a line.
+    fn function_at(&self, file: &str, line: usize) -> Option<usize> {
+        let holds = |number: &usize| {
+            let Some((source, function)) = self.found(*number) else { return false };
+            let (Some([_, end]), true) = (function.body, source.path == Path::new(file)) else { return false };
+            let first = line_and_column(&source.text, function.begin).0;
+            (first..=line_and_column(&source.text, end).0).contains(&line)
+        };
+        (0..self.places.len())
+            .filter(|number| self.listing.functions[*number].reason.is_none())
+            .filter(holds)
+            .max_by_key(|number| self.found(*number).map(|(_, function)| function.begin))
+    }
+
+    /// Takes all probes: nobody knows which of them is wrong.
+    fn give_up(&mut self, run: &Run) {
+        let message = run.errors().next().map_or("the compiler failed", |it| first_line(&it.message)).to_owned();
+        for listed in &mut self.listing.functions {
+            listed.reason.get_or_insert_with(|| format!("the compiler refuses the crate with probes: {message}"));
+        }
+    }
+
+    fn listing(&self) -> &Listing {
+        &self.listing
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Returns a hash of a function's text, from its first token to its closing brace.
+fn hash_of(source: &Source, function: &FoundFunction) -> u64 {
+    let end = function.body.map_or(function.name_at, |[_, end]| end);
+    let mut hasher = FxHasher::default();
+    source.text[function.begin..end].hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the highest folder whose entries a file here may name: that of the repository, or of the
+/// workspace, in which cargo starts the compiler.
+fn top(home: &Path) -> PathBuf {
+    home.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(home).to_owned()
+}
+
+/// Returns the place in the user's text that a span comes from.
+fn outermost(span: &DiagnosticSpan) -> &DiagnosticSpan {
+    match &span.expansion {
+        Some(expansion) => outermost(&expansion.span),
+        None => span,
+    }
+}
+
+/// Returns whether an error comes from a probe's own code.
+fn is_of_probe(error: &Diagnostic) -> bool {
+    fn names_runtime(span: &DiagnosticSpan) -> bool {
+        span.expansion.as_ref().is_some_and(|it| {
+            it.macro_decl_name.contains(RUNTIME) || names_runtime(&it.span)
+        })
+    }
+    error.message.contains(RUNTIME) || error.spans.iter().any(names_runtime)
+}
+
+/// A run of the compiler, with what it said.
+struct Run {
+    status: ExitStatus,
+    /// Its lines for people, as cargo reads them, and as diagnostics.
+    lines: Vec<(String, Option<Diagnostic>)>,
+}
+
+impl Run {
+    fn of(mut command: Command) -> io::Result<Self> {
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let mut lines = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            for line in BufReader::new(stderr).lines() {
+                let line = line?;
+                if line.starts_with('{') && line.contains("\"$message_type\":\"artifact\"") {
+                    // Cargo begins with crates that only need this file.
+                    eprintln!("{line}");
+                } else {
+                    let diagnostic = serde_json::from_str(&line).ok();
+                    lines.push((line, diagnostic));
+                }
+            }
+        }
+        Ok(Self { status: child.wait()?, lines })
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.lines.iter().filter_map(|(_, it)| it.as_ref()).filter(|it| {
+            matches!(it.level, DiagnosticLevel::Error | DiagnosticLevel::Ice) && !it.spans.is_empty()
+        })
+    }
+
+    fn tell(&self) {
+        let mut told = BTreeSet::new();
+        for (line, diagnostic) in &self.lines {
+            if diagnostic.as_ref().is_none_or(|it| !is_of_probe(it)) && told.insert(line) {
+                eprintln!("{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A source's text with probes in its functions. Pure.
+//!
+//! Nothing that the compiler tells of a place may change, so nothing that is code moves:
+//! ```text
+//! fn handle(&self) {▏                    the probe, as the first statement: the line ends here
+//!     …
+//! use a::b;▏ // a comment                `#[probe]`, behind the token before: on an earlier line
+//!
+//! /// A comment.
+//! async fn serve() { … }                 a future: only the attribute can wrap it
+//! ```
+//! A statement needs no procedural macro, and no attribute of others sees it.
+
+use probe_expand::FoundFunction;
+
+/// The name of the runtime in the program that is built.
+pub const RUNTIME: &str = "__latent_probes";
+
+/// Declares the runtime in the root of a crate of the edition 2015, whose paths begin there.
+pub const DECLARATION: &str = "#[allow(unused_extern_crates)] extern crate __latent_probes;";
+
+/// A text to insert.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Insertion {
+    /// The byte of the text before which it is inserted.
+    pub at: usize,
+    /// What is inserted.
+    pub text: String,
+}
+
+/// Returns the insertion that probes a function; `None` if it would move code of its line.
+pub fn probe(text: &str, function: &FoundFunction) -> Option<Insertion> {
+    let name = function.name.as_str();
+    let [first, _] = function.body?;
+    let is_free = |at: usize| {
+        let begins = text[..at].rfind('\n').map_or(0, |it| it + 1);
+        !text[begins..at].trim_start().starts_with("//") && is_end_of_line(&text[at..])
+    };
+    if !function.is_future && is_free(first) {
+        let (line, column) = line_and_column(text, function.name_at);
+        return Some(Insertion {
+            at: first,
+            text: format!("::{RUNTIME}::__private::v1::function!((\"{name}\", \"\", {line}, {column}));"),
+        });
+    }
+    // Behind the function's own attributes: other macros expand first, and keep this one.
+    let own = function.attributes.iter().rev().find(|[begin, _]| text[*begin..].starts_with('['));
+    let at = own.map_or(function.previous_end, |[_, end]| *end);
+    let moves_code = !text[at..first].contains('\n') && !is_end_of_line(&text[first..]);
+    (!moves_code).then(|| Insertion {
+        at,
+        text: format!(" #[::{RUNTIME}::probe(name = \"{name}\", crate = ::{RUNTIME})] "),
+    })
+}
+
+/// Returns whether the line has no more code.
+fn is_end_of_line(rest: &str) -> bool {
+    let line = rest.split('\n').next().unwrap_or_default().trim_start();
+    rest.contains('\n') && (line.is_empty() || line.starts_with("//"))
+}
+
+/// Returns the line and the column, both from 1, as `line!()` and `column!()` do.
+pub fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let begin = before.rfind('\n').map_or(0, |it| it + 1);
+    (before.matches('\n').count() + 1, before[begin..].chars().count() + 1)
+}
+
+/// Inserts the texts.
+pub fn insert(text: &str, mut insertions: Vec<Insertion>) -> String {
+    insertions.sort_by_key(|insertion| insertion.at);
+    let mut inserted = String::with_capacity(text.len() + insertions.iter().map(|it| it.text.len()).sum::<usize>());
+    let mut from = 0;
+    for insertion in insertions {
+        inserted.push_str(&text[from..insertion.at]);
+        inserted.push_str(&insertion.text);
+        from = insertion.at;
+    }
+    inserted.push_str(&text[from..]);
+    inserted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inserted(text: &str) -> String {
+        let found = probe_expand::find(text).unwrap();
+        insert(text, found.functions.iter().filter_map(|it| probe(text, it)).collect())
+    }
+
+    #[test]
+    fn statements_where_the_line_ends() {
+        let text = "impl A {\n    fn b(\n        &self,\n    ) -> u8 { // c\n        d()\n    }\n}\n";
+        let statement = "::__latent_probes::__private::v1::function!((\"A::b\", \"\", 2, 8));";
+        assert_eq!(inserted(text), text.replace("u8 {", &format!("u8 {{{statement}")));
+        let text = "fn a() {\n    #![allow(x)]\n    b()\n}";
+        let statement = "::__latent_probes::__private::v1::function!((\"a\", \"\", 1, 4));";
+        assert_eq!(inserted(text), text.replace("(x)]", &format!("(x)]{statement}")));
+    }
+
+    #[test]
+    fn attributes_on_an_earlier_line() {
+        let attribute = |name: &str| format!(" #[::__latent_probes::probe(name = \"{name}\", crate = ::__latent_probes)] ");
+        let text = "use a;// b\n/// c\nasync fn d() {\n    e()\n}\n#[tokio::main]\n/// c\nasync fn main() {\n    e()\n}\n";
+        let expected = text.replace("use a;", &format!("use a;{}", attribute("d")));
+        let expected = expected.replace("main]", &format!("main]{}", attribute("main")));
+        assert_eq!(inserted(text), expected);
+        // The body's code is on the line of its brace.
+        let text = "use a;\nfn b() { if c { panic!() } }\n";
+        assert_eq!(inserted(text), text.replace("a;", &format!("a;{}", attribute("b"))));
+    }
+
+    #[test]
+    fn code_is_never_moved() {
+        for text in [
+            "fn a() { b(); c() }\n",
+            "use a; fn b() { c(); d() }",
+            "mod a { fn b() { c(); d() } }\n",
+            "#[a] fn b() { c(); d() }\n",
+            "macro_rules! a { () => {} } fn b() { c(); d() }",
+        ] {
+            assert_eq!(inserted(text), text);
+        }
+        // The signature of a future may move: it is no place that a program tells.
+        assert!(inserted("async fn a() {\n    b()\n}").starts_with(" #[::__latent_probes::probe("));
+        // An inner comment ends with its line.
+        let text = "fn a() {\n    //! b\n    c()\n}\n";
+        assert_eq!(inserted(text), text);
+    }
+}

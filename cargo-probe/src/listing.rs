@@ -1,0 +1,85 @@
+//! Which functions of a crate have a probe, and why the others have none: a file for each crate
+//! that was compiled.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+/// The name of the file, in the folder of the crate's mirror.
+pub const FILE: &str = "functions.json";
+
+/// The functions of a crate.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Listing {
+    /// The crate's name.
+    pub krate: String,
+    /// Its root file.
+    pub root: String,
+    /// Whether it is built for tests.
+    pub is_test: bool,
+    /// Its functions, by file and line.
+    pub functions: Vec<Listed>,
+    /// Files that can't be read as Rust, with the reason.
+    pub unread: Vec<(String, String)>,
+}
+
+/// A function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Listed {
+    /// The path of its probe.
+    pub path: String,
+    /// Its file, as the compiler names it.
+    pub file: String,
+    /// Its line.
+    pub line: usize,
+    /// Why it has no probe.
+    pub reason: Option<String>,
+    /// What its text was when the compiler refused its probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+}
+
+impl Listing {
+    /// Reads a listing; `None` if there is none yet.
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
+    }
+
+    /// Writes the listing into a folder.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.persist(folder.join(FILE))?;
+        Ok(())
+    }
+}
+
+/// What a reason means, for people.
+pub fn meaning(reason: &str) -> &str {
+    match reason {
+        "const" => "a const fn: it may run in the compiler",
+        "gen" => "a generator, which has no one entry and exit",
+        "naked" => "a naked function: its body is assembly alone",
+        "bodiless" => "without a body",
+        "own" => "it has a #[probe] of its own",
+        "future" => "its future can't be wrapped",
+        "inline" => "#[inline]: small; --all probes it",
+        "small" => "one short expression; --all probes it",
+        "line" => "a probe would move code on its line",
+        "filtered" => "--only does not select it",
+        other => other,
+    }
+}
+
+/// Returns the numbers of functions by reason; `None` counts those with a probe.
+pub fn counts(functions: &[Listed]) -> BTreeMap<Option<&str>, usize> {
+    let mut counts = BTreeMap::new();
+    for function in functions {
+        *counts.entry(function.reason.as_deref()).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,85 @@
+//! `cargo probe`: a Rust program that nobody edits, with a latent probe in each of its functions.
+//!
+//! ```text
+//! cargo probe profile ──▶ args ▶ cargo ─┬▶ runtime: built once          ▶ choice
+//!                                       ├▶ cargo run, with a wrapper of the compiler and a runner
+//!                                       │    compiler: invocation ▶ sources ▶ insert ▶ mirror ▶ rustc
+//!                                       │    probectl run: the program, with the agent ▶ a report
+//!                                       └▶ listing: which functions have none, and why
+//! ```
+#![forbid(unsafe_code)]
+
+mod args;
+mod cargo;
+mod choice;
+mod compiler;
+mod insert;
+mod invocation;
+mod listing;
+mod mirror;
+mod runtime;
+mod sources;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command, Measure, sorted};
+use crate::cargo::{COMPILER, DOCUMENTER, Measured, Workspace, document};
+
+/// Why the program ends: what, where, and what to do.
+#[derive(Debug)]
+pub struct Failure(pub String);
+
+fn main() -> ExitCode {
+    let mut arguments = env::args_os();
+    let own = arguments.next().map(PathBuf::from).unwrap_or_default();
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let done = match own.file_name().and_then(|name| name.to_str()) {
+        Some(COMPILER) => {
+            compiler::run(folder, &arguments.collect::<Vec<_>>()).map_err(|error| Failure(format!("{}: {error}", own.display())))
+        }
+        Some(DOCUMENTER) => document(folder, &arguments.collect::<Vec<_>>()),
+        _ => run(&Arguments::parse_from(sorted(env::args_os())).command),
+    };
+    done.unwrap_or_else(|Failure(message)| {
+        eprintln!("error: {message}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(command: &Command) -> Result<ExitCode, Failure> {
+    let (build, name, measured) = match command {
+        Command::Run(build) => (build, "run", Measured::Nothing),
+        Command::Test(build) => (build, "test", Measured::Nothing),
+        Command::Bench(build) => (build, "bench", Measured::Nothing),
+        Command::Build(build) => (build, "build", Measured::Nothing),
+        Command::Profile(measure) => measuring(measure, "profile"),
+        Command::Latency(measure) => measuring(measure, "latency"),
+        Command::Count(measure) => measuring(measure, "count"),
+        Command::Calls(measure) => measuring(measure, "call-tree"),
+        Command::Perf(measure) => measuring(measure, "perf"),
+        Command::Record(measure) => measuring(measure, "trace(file=trace.probetrace)"),
+        Command::Trace(measure) => measuring(measure, "slow(over=0ns)"),
+        Command::Top(measure) => (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()])),
+        Command::List(build) | Command::Explain(build) => {
+            let workspace = Workspace::new(build)?;
+            let built = workspace.run("build", &Measured::Nothing)?;
+            if built == ExitCode::SUCCESS {
+                workspace.print(matches!(command, Command::List(_)));
+            }
+            return Ok(built);
+        }
+    };
+    Workspace::new(build)?.run(name, &measured)
+}
+
+/// Returns what a command measures, from the program's start to its end.
+fn measuring<'a>(measure: &'a Measure, consumer: &str) -> (&'a args::Build, &'static str, Measured) {
+    let is_test = measure.build.cargo.first().is_some_and(|it| it == "test" || it == "bench");
+    let _: Option<OsString> = is_test.then(OsString::new);
+    (&measure.build, "run", Measured::Probes(format!("{}={consumer}", measure.select)))
+}

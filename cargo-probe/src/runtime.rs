@@ -1,0 +1,212 @@
+//! Builds what programs with probes need: the library that they are built with, and the agent that
+//! is preloaded into them. Both stay in the user's cache, for all workspaces.
+//!
+//! The library is built as the standard library is: it unwinds, and holds bitcode. So it fits
+//! programs that abort, and those with link-time optimisation.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::UNIX_EPOCH;
+use std::{env, fs};
+
+use cargo_metadata::Message;
+
+use crate::Failure;
+use crate::choice::Runtime;
+
+/// A folder of the sources, for copies of the repository. Without it they come from the registry.
+const SOURCE_VARIABLE: &str = "PROBE_SOURCE";
+/// The variable that names the agent's library, as for `probectl`.
+const LIBRARY_VARIABLE: &str = "PROBE_AGENT_LIBRARY";
+const LIBRARY: &str = "libprobe_agent.so";
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How the cargo of the user is called.
+pub struct Cargo {
+    /// The program.
+    pub program: PathBuf,
+    /// Whether it may not ask registries.
+    pub is_offline: bool,
+}
+
+impl Cargo {
+    /// Finds cargo, and reads from its arguments whether it is offline.
+    pub fn new(is_offline: bool) -> Self {
+        let program = env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
+        Self { program, is_offline }
+    }
+
+    /// Returns a call of it, without what the user's build is told.
+    fn call(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        for variable in [
+            "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_TARGET", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER",
+            "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+        ] {
+            command.env_remove(variable);
+        }
+        command
+    }
+}
+
+/// Returns the version of the compiler, as it tells it, and the target that it runs on.
+pub fn compiler() -> Result<(String, String), Failure> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(&rustc)
+        .arg("-vV")
+        .output()
+        .map_err(|error| Failure(format!("{} can't be started: {error}", rustc.display())))?;
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or_else(|| Failure(format!("{} does not tell its host", rustc.display())))?.to_owned();
+    Ok((version, host))
+}
+
+/// Builds the library for these targets.
+pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime, Failure> {
+    let package = Package::new("runtime", version, "probe-runtime", "default-features = false")?;
+    let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: Vec::new() };
+    for target in targets {
+        let artifacts = package.build(cargo, &["--target", target], "-Cembed-bitcode=yes")?;
+        let library = artifacts.iter().find(|(name, file)| name == "probe_runtime" && is(file, "rlib"));
+        let Some((_, library)) = library else {
+            return Err(Failure(format!("cargo has built no library of the runtime for {target}")));
+        };
+        for folder in artifacts.iter().filter_map(|(_, file)| file.parent()).map(Path::to_owned) {
+            // Those of build scripts are no libraries.
+            if folder.ends_with("deps") && !runtime.folders.contains(&folder) {
+                runtime.folders.push(folder);
+            }
+        }
+        runtime.libraries.push((target.clone(), library.clone()));
+        runtime.built.push(modified(library)?);
+    }
+    Ok(runtime)
+}
+
+/// Returns the agent's library: the one that the user names, one beside this program or in
+/// `../lib`, or else one that is built now.
+pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
+    if let Some(file) = env::var_os(LIBRARY_VARIABLE).filter(|it| !it.is_empty()) {
+        return Ok(file.into());
+    }
+    let own = env::current_exe().map_err(|error| Failure(format!("this program can't be found: {error}")))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let beside = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    if let Some(file) = beside.into_iter().find(|file| file.is_file()) {
+        return Ok(file);
+    }
+    let package = Package::new("agent", version, "probe-agent", "")?;
+    let artifacts = package.build(cargo, &["-p", "probe-agent"], "")?;
+    let library = artifacts.into_iter().find(|(name, file)| name == "probe_agent" && is(file, "so"));
+    library.map(|(_, file)| file).ok_or_else(|| Failure(format!("cargo has built no {LIBRARY}")))
+}
+
+fn is(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|it| it == ending)
+}
+
+fn modified(file: &Path) -> Result<u128, Failure> {
+    let time = fs::metadata(file).and_then(|it| it.modified()).map_err(|error| unreadable(file, &error))?;
+    Ok(time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos()))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> Failure {
+    Failure(format!("{}: {error}", file.display()))
+}
+
+/// A package of one dependency, in the user's cache.
+struct Package {
+    folder: PathBuf,
+    what: &'static str,
+}
+
+impl Package {
+    fn new(what: &'static str, compiler: &str, package: &str, more: &str) -> Result<Self, Failure> {
+        let source = source();
+        let from = match &source {
+            Some(folder) => format!("path = {:?}", folder.join(package)),
+            None => format!("version = \"={VERSION}\""),
+        };
+        let comma = if more.is_empty() { "" } else { ", " };
+        let manifest = format!(
+            "[package]\nname = \"{what}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+             [dependencies]\n{package} = {{ {from}{comma}{more} }}\n\n[profile.release]\npanic = \"unwind\"\n\n[workspace]\n"
+        );
+        let folder = cache()?.join(name(&[compiler, &manifest])).join(what);
+        let write = |file: &str, text: &str| {
+            let file = folder.join(file);
+            if fs::read_to_string(&file).is_ok_and(|held| held == text) {
+                return Ok(());
+            }
+            fs::create_dir_all(file.parent().unwrap_or(&folder))
+                .and_then(|()| fs::write(&file, text))
+                .map_err(|error| unreadable(&file, &error))
+        };
+        write("src/lib.rs", "")?;
+        write("Cargo.toml", &manifest)?;
+        Ok(Self { folder, what })
+    }
+
+    /// Builds the package; returns the names and files of libraries.
+    fn build(&self, cargo: &Cargo, arguments: &[&str], flags: &str) -> Result<Vec<(String, PathBuf)>, Failure> {
+        if !self.folder.join("target").exists() {
+            eprintln!("    Building the probes' {}, once for all workspaces", self.what);
+        }
+        let mut command = cargo.call();
+        command
+            .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
+            .args(arguments)
+            .args(cargo.is_offline.then_some("--offline"))
+            .arg("--manifest-path")
+            .arg(self.folder.join("Cargo.toml"))
+            .env("RUSTFLAGS", flags)
+            .env("CARGO_TARGET_DIR", self.folder.join("target"))
+            .stderr(Stdio::inherit());
+        let output =
+            command.output().map_err(|error| Failure(format!("{} can't be started: {error}", cargo.program.display())))?;
+        if !output.status.success() {
+            return Err(Failure(format!(
+                "the probes' {} can't be built in {}: cargo's messages above say why",
+                self.what,
+                self.folder.display()
+            )));
+        }
+        let mut built = Vec::new();
+        for message in Message::parse_stream(output.stdout.as_slice()).map_while(Result::ok) {
+            if let Message::CompilerArtifact(artifact) = message {
+                let name = artifact.target.name.replace('-', "_");
+                built.extend(artifact.filenames.into_iter().map(|file| (name.clone(), file.into())));
+            }
+        }
+        Ok(built)
+    }
+}
+
+/// Returns the folder of the sources, if they are not those of the registry.
+fn source() -> Option<PathBuf> {
+    let given = env::var_os(SOURCE_VARIABLE).filter(|it| !it.is_empty()).map(PathBuf::from);
+    given.or_else(|| {
+        // The copy that this program was built from.
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+        own.join("probe-runtime/Cargo.toml").is_file().then(|| own.to_owned())
+    })
+}
+
+fn cache() -> Result<PathBuf, Failure> {
+    let folder = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    cache
+        .map(|it| it.join("latent-probes"))
+        .ok_or_else(|| Failure("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned()))
+}
+
+/// Returns a name for what depends on these texts.
+fn name(texts: &[&str]) -> String {
+    use std::hash::{Hash, Hasher};
+    let mut hasher = rustc_hash::FxHasher::default();
+    texts.hash(&mut hasher);
+    format!("{VERSION}-{:016x}", hasher.finish())
+}
