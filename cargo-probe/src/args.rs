@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 /// Builds a Rust program with a latent probe in each of its functions, and measures it.
 ///
 /// Nothing of yours is written but `target/probe`. All arguments that are not listed are cargo's:
-/// `cargo probe profile --release --bin server -- --port 80`.
+/// `cargo probe profile --release --bin server -- --port 80`, and `cargo probe latency test --lib`.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "cargo probe", bin_name = "cargo probe", version)]
 pub struct Arguments {
@@ -64,6 +64,14 @@ pub struct Build {
     /// Cargo's own arguments, and behind `--` those of the program
     #[arg(value_name = "CARGO'S", trailing_var_arg = true, allow_hyphen_values = true)]
     pub cargo: Vec<OsString>,
+}
+
+impl Build {
+    /// Returns the command of cargo's that the arguments begin with: `cargo probe latency test`.
+    pub fn command(&self) -> Option<&'static str> {
+        let first = self.cargo.first()?;
+        ["run", "test", "bench"].into_iter().find(|command| first == command)
+    }
 }
 
 /// What is built, and what is measured.

@@ -35,7 +35,6 @@ pub enum Measured {
 pub struct Workspace {
     cargo: Cargo,
     version: String,
-    host: String,
     targets: Vec<String>,
     /// The folder of the choice.
     folder: PathBuf,
@@ -55,12 +54,13 @@ impl Workspace {
         }
         let split = build.cargo.iter().position(|it| it == "--").unwrap_or(build.cargo.len());
         let (arguments, program) = build.cargo.split_at(split);
+        let arguments = if build.command().is_some() { &arguments[1..] } else { arguments };
         let is_offline = arguments.iter().any(|it| it == "--offline" || it == "--frozen");
         let cargo = Cargo::new(is_offline);
         let (version, host) = runtime::compiler()?;
         let mut targets: Vec<_> = values(arguments, "--target").collect();
         if targets.is_empty() {
-            targets.push(host.clone());
+            targets.push(host);
         }
         let target_folder = target_folder(&cargo, arguments)?;
         let choice = Choice {
@@ -74,7 +74,6 @@ impl Workspace {
         let workspace = Self {
             cargo,
             version,
-            host,
             targets,
             folder,
             target_folder,
@@ -176,11 +175,6 @@ impl Workspace {
         let counts = counts(&functions);
         let probed = counts.get(&None).copied().unwrap_or_default();
         eprintln!("{} functions, {probed} with a probe; see {}", functions.len(), self.folder.join("crates/*").join(FILE).display());
-    }
-
-    /// Returns the host of the compiler.
-    pub fn host(&self) -> &str {
-        &self.host
     }
 }
 

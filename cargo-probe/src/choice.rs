@@ -35,12 +35,23 @@ pub struct Choice {
 /// The compiled runtime.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Runtime {
-    /// The targets that it is for, each with its library.
-    pub libraries: Vec<(String, PathBuf)>,
+    /// Its libraries.
+    pub libraries: Vec<Library>,
     /// The folders of its dependencies.
     pub folders: Vec<PathBuf>,
-    /// When the libraries were built, so that a new one rebuilds the programs.
+    /// When this program and the libraries were built: new ones rebuild the programs.
     pub built: Vec<u128>,
+}
+
+/// A library of the runtime.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Library {
+    /// The target that it is for.
+    pub target: String,
+    /// What its panics do: `unwind` or `abort`.
+    pub panic: String,
+    /// Its file.
+    pub file: PathBuf,
 }
 
 impl Choice {

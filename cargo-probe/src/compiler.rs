@@ -22,7 +22,7 @@ use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
 use probe_expand::FoundFunction;
 use rustc_hash::FxHasher;
 
-use crate::choice::{Candidate, Choice, matches};
+use crate::choice::{Candidate, Choice, Library, matches};
 use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, line_and_column, probe};
 use crate::invocation::Invocation;
 use crate::listing::{Listed, Listing};
@@ -46,7 +46,7 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     let invocation = invocation.unwrap_or_default();
     let mut unit = Unit::of(folder, &choice, &invocation)?;
     for _ in 0..MAX_ROUNDS {
-        let is_probed = unit.write(&choice, &invocation)?;
+        let is_probed = unit.write(&invocation)?;
         if !is_probed {
             break;
         }
@@ -121,8 +121,9 @@ impl Compiler<'_> {
             return None;
         }
         let libraries = &self.choice.runtime.libraries;
-        let fits = |target: &str| invocation.target.as_deref().is_none_or(|wanted| wanted == target);
-        libraries.iter().find(|(target, _)| fits(target)).map(|(_, library)| library.as_path())
+        let panic = invocation.panic.as_deref().unwrap_or("unwind");
+        let fits = |it: &&Library| it.panic == panic && invocation.target.as_ref().is_none_or(|target| *target == it.target);
+        libraries.iter().find(fits).map(|library| library.file.as_path())
     }
 }
 
@@ -211,7 +212,7 @@ impl Unit {
     }
 
     /// Writes the mirror and the listing. Returns whether a function has a probe.
-    fn write(&self, _choice: &Choice, invocation: &Invocation) -> io::Result<bool> {
+    fn write(&self, invocation: &Invocation) -> io::Result<bool> {
         let mut insertions: BTreeMap<usize, Vec<Insertion>> = BTreeMap::new();
         for (number, listed) in self.listing.functions.iter().enumerate() {
             if listed.reason.is_none()
@@ -226,12 +227,12 @@ impl Unit {
             return Ok(false);
         }
         if invocation.edition == "2015"
-            && let Some(Source { found: Ok(found), .. }) = self.sources.first()
+            && let Some(root) = self.sources.first()
         {
-            let declaration = Insertion { at: found.items_begin, text: DECLARATION.to_owned() };
-            insertions.entry(0).or_default().insert(0, declaration);
+            let declaration = Insertion { at: root.text.len(), text: DECLARATION.to_owned() };
+            insertions.entry(0).or_default().push(declaration);
         }
-        let texts: BTreeMap<PathBuf, String> = insertions
+        let mut texts: BTreeMap<PathBuf, String> = insertions
             .into_iter()
             .map(|(file, insertions)| {
                 let source = &self.sources[file];
@@ -239,7 +240,6 @@ impl Unit {
             })
             .collect();
         // The root has to be there also if it has no function.
-        let mut texts = texts;
         if let Some(root) = self.sources.first() {
             texts.entry(self.home.join(&root.path)).or_insert_with(|| root.text.clone());
         }

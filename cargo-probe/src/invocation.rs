@@ -16,6 +16,8 @@ pub struct Invocation {
     pub edition: String,
     /// The target; `None` for that of the compiler.
     pub target: Option<String>,
+    /// What its panics do, if that is said: `unwind` or `abort`.
+    pub panic: Option<String>,
     /// The end of its files' names.
     extra: String,
     /// Whether it is built for tests.
@@ -58,6 +60,8 @@ impl Invocation {
                 "-C" | "--codegen" => {
                     if let Some(extra) = value.strip_prefix("extra-filename=") {
                         extra.clone_into(&mut read.extra);
+                    } else if let Some(panic) = value.strip_prefix("panic=") {
+                        read.panic = Some(panic.to_owned());
                     }
                 }
                 _ if !text.starts_with('-') && Path::new(text).extension() == Some(OsStr::new("rs")) => {
@@ -105,13 +109,13 @@ mod tests {
     fn as_cargo_calls_it() {
         let read = of(
             "--crate-name net --edition=2021 src/lib.rs --error-format=json --json=artifacts --crate-type lib \
-             --emit=dep-info,metadata,link -C embed-bitcode=no -C metadata=1f -C extra-filename=-2e --out-dir /t/deps \
+             --emit=dep-info,metadata,link -C panic=abort -C metadata=1f -C extra-filename=-2e --out-dir /t/deps \
              --target x86_64-unknown-linux-gnu -C incremental=/t/incremental --extern a=/t/deps/liba.rmeta",
         )
         .unwrap();
         assert_eq!((read.crate_name.as_str(), read.root.to_str(), read.edition.as_str()), ("net", Some("src/lib.rs"), "2021"));
         assert_eq!((read.unit_name().as_str(), read.target.as_deref()), ("net-2e", Some("x86_64-unknown-linux-gnu")));
-        assert!(!read.is_test && !read.is_for_compiler);
+        assert!(!read.is_test && !read.is_for_compiler && read.panic.as_deref() == Some("abort"));
         let arguments: Vec<OsString> = ["--crate-name", "a", "a.rs"].map(Into::into).into();
         let read = Invocation::of(&arguments).unwrap();
         assert_eq!(read.edition, "2015");

@@ -21,13 +21,12 @@ mod runtime;
 mod sources;
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command, Measure, sorted};
+use crate::args::{Arguments, Build, Command, Measure, sorted};
 use crate::cargo::{COMPILER, DOCUMENTER, Measured, Workspace, document};
 
 /// Why the program ends: what, where, and what to do.
@@ -64,7 +63,9 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Perf(measure) => measuring(measure, "perf"),
         Command::Record(measure) => measuring(measure, "trace(file=trace.probetrace)"),
         Command::Trace(measure) => measuring(measure, "slow(over=0ns)"),
-        Command::Top(measure) => (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()])),
+        Command::Top(measure) => {
+            (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()]))
+        }
         Command::List(build) | Command::Explain(build) => {
             let workspace = Workspace::new(build)?;
             let built = workspace.run("build", &Measured::Nothing)?;
@@ -77,9 +78,9 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
     Workspace::new(build)?.run(name, &measured)
 }
 
-/// Returns what a command measures, from the program's start to its end.
-fn measuring<'a>(measure: &'a Measure, consumer: &str) -> (&'a args::Build, &'static str, Measured) {
-    let is_test = measure.build.cargo.first().is_some_and(|it| it == "test" || it == "bench");
-    let _: Option<OsString> = is_test.then(OsString::new);
-    (&measure.build, "run", Measured::Probes(format!("{}={consumer}", measure.select)))
+/// Returns what a command measures, from the program's start to its end: `run`, unless cargo's first
+/// argument is `test` or `bench`.
+fn measuring<'a>(measure: &'a Measure, consumer: &str) -> (&'a Build, &'static str, Measured) {
+    let command = measure.build.command().unwrap_or("run");
+    (&measure.build, command, Measured::Probes(format!("{}={consumer}", measure.select)))
 }

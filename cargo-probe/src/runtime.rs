@@ -1,8 +1,8 @@
 //! Builds what programs with probes need: the library that they are built with, and the agent that
 //! is preloaded into them. Both stay in the user's cache, for all workspaces.
 //!
-//! The library is built as the standard library is: it unwinds, and holds bitcode. So it fits
-//! programs that abort, and those with link-time optimisation.
+//! The library is built twice, for programs whose panics unwind and for those whose panics abort.
+//! As the standard library does, it holds bitcode, so it fits link-time optimisation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::{env, fs};
 use cargo_metadata::Message;
 
 use crate::Failure;
-use crate::choice::Runtime;
+use crate::choice::{Library, Runtime};
 
 /// A folder of the sources, for copies of the repository. Without it they come from the registry.
 const SOURCE_VARIABLE: &str = "PROBE_SOURCE";
@@ -64,12 +64,16 @@ pub fn compiler() -> Result<(String, String), Failure> {
     Ok((version, host))
 }
 
+/// What a panic may do. Each is a profile, too.
+const PANICS: [&str; 2] = ["unwind", "abort"];
+
 /// Builds the library for these targets.
 pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime, Failure> {
     let package = Package::new("runtime", version, "probe-runtime", "default-features = false")?;
-    let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: Vec::new() };
-    for target in targets {
-        let artifacts = package.build(cargo, &["--target", target], "-Cembed-bitcode=yes")?;
+    let own = env::current_exe().map_err(|error| Failure(format!("this program can't be found: {error}")))?;
+    let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: vec![modified(&own)?] };
+    for (target, panic) in targets.iter().flat_map(|target| PANICS.map(|panic| (target, panic))) {
+        let artifacts = package.build(cargo, &["--target", target, "--profile", panic], "-Cembed-bitcode=yes")?;
         let library = artifacts.iter().find(|(name, file)| name == "probe_runtime" && is(file, "rlib"));
         let Some((_, library)) = library else {
             return Err(Failure(format!("cargo has built no library of the runtime for {target}")));
@@ -80,8 +84,8 @@ pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime
                 runtime.folders.push(folder);
             }
         }
-        runtime.libraries.push((target.clone(), library.clone()));
         runtime.built.push(modified(library)?);
+        runtime.libraries.push(Library { target: target.clone(), panic: panic.to_owned(), file: library.clone() });
     }
     Ok(runtime)
 }
@@ -99,7 +103,7 @@ pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
         return Ok(file);
     }
     let package = Package::new("agent", version, "probe-agent", "")?;
-    let artifacts = package.build(cargo, &["-p", "probe-agent"], "")?;
+    let artifacts = package.build(cargo, &["--release", "-p", "probe-agent"], "")?;
     let library = artifacts.into_iter().find(|(name, file)| name == "probe_agent" && is(file, "so"));
     library.map(|(_, file)| file).ok_or_else(|| Failure(format!("cargo has built no {LIBRARY}")))
 }
@@ -133,7 +137,8 @@ impl Package {
         let comma = if more.is_empty() { "" } else { ", " };
         let manifest = format!(
             "[package]\nname = \"{what}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-             [dependencies]\n{package} = {{ {from}{comma}{more} }}\n\n[profile.release]\npanic = \"unwind\"\n\n[workspace]\n"
+             [dependencies]\n{package} = {{ {from}{comma}{more} }}\n\n[profile.unwind]\ninherits = \"release\"\n\n\
+             [profile.abort]\ninherits = \"release\"\npanic = \"abort\"\n\n[workspace]\n"
         );
         let folder = cache()?.join(name(&[compiler, &manifest])).join(what);
         let write = |file: &str, text: &str| {
@@ -157,7 +162,7 @@ impl Package {
         }
         let mut command = cargo.call();
         command
-            .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
+            .args(["build", "--quiet", "--message-format=json-render-diagnostics"])
             .args(arguments)
             .args(cargo.is_offline.then_some("--offline"))
             .arg("--manifest-path")

@@ -22,8 +22,6 @@ pub struct Found {
     pub functions: Vec<FoundFunction>,
     /// Modules in files of their own: `mod name;`.
     pub modules: Vec<FoundModule>,
-    /// Where the first item may stand, behind the file's inner attributes.
-    pub items_begin: usize,
 }
 
 /// A function of a file. Places are bytes of the text.
@@ -73,8 +71,8 @@ pub fn find(text: &str) -> Result<Found, LexError> {
     let tokens = TokenStream::from_str(&text[skipped..]).inspect_err(|_| forget());
     let mut walk = Walk { skipped, ..Walk::default() };
     let (inner, items) = split_inner_attributes(tokens?);
-    walk.found.items_begin = inner.into_iter().last().map_or(skipped, |tree| walk.end(tree.span()));
-    walk.scan(items, walk.found.items_begin, true);
+    let begin = inner.into_iter().last().map_or(skipped, |tree| walk.end(tree.span()));
+    walk.scan(items, begin, true);
     forget();
     let mut found = walk.found;
     found.functions.sort_by_key(|function| function.name_at);
@@ -344,7 +342,6 @@ mod tests {
         let text = "\u{feff}#!/usr/bin/env run\n//! ä\n#![a]\nuse ä;\n/// Doc.\n#[b] // ü\npub fn ö() {\n    #![c] g()\n}";
         let found = find(text).unwrap();
         let function = &found.functions[0];
-        assert!(text[..found.items_begin].ends_with("#![a]"));
         assert!(text[..function.previous_end].ends_with("use ä;"));
         assert!(text[function.begin..].starts_with("pub fn"));
         assert!(text[function.name_at..].starts_with("ö()"));
