@@ -10,4 +10,4 @@ step 'examples'
 cargo build "$(wrapper linted)" --workspace --examples --bin quickstart
 
 step 'tests of the command-line tool'
-cargo test "$(wrapper linted)" --workspace --test cli --test live --test shop
+cargo test "$(wrapper linted)" --workspace --test cli --test live --test shop --test theirs

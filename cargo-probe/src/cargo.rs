@@ -5,21 +5,24 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::{env, fs};
+use std::{env, fs, io, path};
 
 use cargo_metadata::MetadataCommand;
+use probe_cli::output::Failure;
 use probe_lang::Selector;
 
-use crate::Failure;
 use crate::args::Build;
 use crate::choice::Choice;
 use crate::listing::{FILE, Listed, Listing, counts, meaning};
-use crate::runtime::{self, Cargo};
+use crate::lock::LockFile;
+use crate::runtime::{self, Cargo, LIBRARY_VARIABLE};
 
 /// The names under which cargo starts this program, in the folder of the choice.
 pub const COMPILER: &str = "rustc-with-probes";
 /// As above, for documentation tests.
 pub const DOCUMENTER: &str = "rustdoc-with-probes";
+/// As above, for the programs: `probectl run`.
+pub const PROBECTL: &str = "probectl";
 
 /// What the programs are told.
 pub enum Measured {
@@ -38,6 +41,8 @@ pub struct Workspace {
     targets: Vec<String>,
     /// The folder of the choice.
     folder: PathBuf,
+    /// The workspace's folder.
+    root: PathBuf,
     target_folder: PathBuf,
     choice: Choice,
     /// Cargo's own arguments.
@@ -50,7 +55,7 @@ impl Workspace {
     /// Gets ready: builds the runtime, and writes the choice.
     pub fn new(build: &Build) -> Result<Self, Failure> {
         for text in [&build.only, &build.deps].into_iter().flatten() {
-            Selector::parse(text).map_err(|error| Failure(error.to_string()))?;
+            Selector::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
         }
         let split = build.cargo.iter().position(|it| it == "--").unwrap_or(build.cargo.len());
         let (arguments, program) = build.cargo.split_at(split);
@@ -62,7 +67,7 @@ impl Workspace {
         if targets.is_empty() {
             targets.push(host);
         }
-        let target_folder = target_folder(&cargo, arguments)?;
+        let [root, target_folder] = folders(&cargo, arguments)?;
         let choice = Choice {
             only: build.only.clone(),
             deps: build.deps.clone(),
@@ -71,25 +76,28 @@ impl Workspace {
             wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
         };
         let folder = target_folder.join("latent-probes").join(choice.name());
+        // Cargo knows a wrapper only for crates of the workspace.
+        let target_folder = if choice.deps.is_some() { folder.join("target") } else { target_folder };
         let workspace = Self {
             cargo,
             version,
             targets,
             folder,
+            root,
             target_folder,
             choice,
             arguments: arguments.to_vec(),
             program: program.to_vec(),
         };
-        workspace.write().map_err(|error| Failure(format!("{}: {error}", workspace.folder.display())))?;
+        workspace.write().map_err(|error| Failure::Input(format!("{}: {error}", workspace.folder.display())))?;
         Ok(workspace)
     }
 
-    fn write(&self) -> std::io::Result<()> {
+    fn write(&self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         self.choice.write(&self.folder)?;
         let own = env::current_exe()?;
-        for name in [COMPILER, DOCUMENTER] {
+        for name in [COMPILER, DOCUMENTER, PROBECTL] {
             let link = self.folder.join(name);
             if fs::read_link(&link).is_ok_and(|to| to == own) {
                 continue;
@@ -108,36 +116,36 @@ impl Workspace {
             cargo.arg("--target-dir").arg(&self.target_folder);
         }
         if command != "build" {
+            cargo.env(LIBRARY_VARIABLE, runtime::agent(&self.cargo, &self.version)?);
             let runner = self.runner(measured)?;
             for target in &self.targets {
                 cargo.arg("--config").arg(format!("target.{target}.runner={runner:?}"));
             }
         }
         cargo.args(&self.arguments).args(&self.program);
-        // One wrapper for all crates sees dependencies, too. Cargo tells crates apart by the other one.
-        let variable = if self.choice.deps.is_some() { "RUSTC_WRAPPER" } else { "RUSTC_WORKSPACE_WRAPPER" };
-        cargo.env("RUSTC_WRAPPER", "").env(variable, self.folder.join(COMPILER));
+        let wrapper = self.folder.join(COMPILER);
+        let of_all = if self.choice.deps.is_some() { wrapper.clone().into_os_string() } else { OsString::new() };
+        cargo.env("RUSTC_WRAPPER", of_all).env("RUSTC_WORKSPACE_WRAPPER", wrapper);
         cargo.env("RUSTDOC", self.folder.join(DOCUMENTER));
         if let Measured::Probes(text) = measured {
             cargo.env("PROBES", text);
         }
+        let _lock = LockFile::absent(&self.root, &self.target_folder)?;
         let status = cargo
             .status()
-            .map_err(|error| Failure(format!("{} can't be started: {error}", self.cargo.program.display())))?;
+            .map_err(|error| Failure::Input(format!("{} can't be started: {error}", self.cargo.program.display())))?;
         Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
     }
 
     /// Returns the words that start a program with an agent.
     fn runner(&self, measured: &Measured) -> Result<Vec<String>, Failure> {
-        let agent = runtime::agent(&self.cargo, &self.version)?;
-        let probectl = probectl()?;
         let words: Vec<OsString> = match measured {
             Measured::Probectl(words) => words.clone(),
-            Measured::Nothing | Measured::Probes(_) => vec!["run".into(), "--agent".into(), agent.into_os_string()],
+            Measured::Nothing | Measured::Probes(_) => vec!["run".into()],
         };
-        let words = [probectl.into_os_string()].into_iter().chain(words).chain(["--".into()]);
+        let words = [self.folder.join(PROBECTL).into_os_string()].into_iter().chain(words).chain(["--".into()]);
         words
-            .map(|word| word.into_string().map_err(|word| Failure(format!("{}: cargo needs names in UTF-8", word.display()))))
+            .map(|word| word.into_string().map_err(|word| Failure::Input(format!("{}: cargo needs names in UTF-8", word.display()))))
             .collect()
     }
 
@@ -190,33 +198,25 @@ fn values<'a>(arguments: &'a [OsString], option: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// Returns the folder of the build: `probe` in the workspace's.
-fn target_folder(cargo: &Cargo, arguments: &[OsString]) -> Result<PathBuf, Failure> {
-    if let Some(folder) = values(arguments, "--target-dir").next() {
-        return std::path::absolute(folder).map_err(|error| Failure(error.to_string()));
-    }
+/// Returns the workspace's folder, and that of the build: `probe` in its target folder.
+fn folders(cargo: &Cargo, arguments: &[OsString]) -> Result<[PathBuf; 2], Failure> {
     let mut metadata = MetadataCommand::new();
     metadata.cargo_path(&cargo.program).no_deps();
     if let Some(manifest) = values(arguments, "--manifest-path").next() {
         metadata.manifest_path(manifest);
     }
-    let metadata = metadata.exec().map_err(|error| Failure(error.to_string().trim_start_matches("error: ").to_owned()))?;
-    Ok(metadata.target_directory.join("probe").into_std_path_buf())
-}
-
-/// Finds `probectl`: beside this program, or in `PATH`.
-fn probectl() -> Result<PathBuf, Failure> {
-    const NAME: &str = "probectl";
-    let own = env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(NAME));
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(NAME))).find(|it| it.is_file());
-    found.ok_or_else(|| Failure(format!("{NAME} is neither beside cargo-probe nor in PATH: `cargo install probe-cli`")))
+    let metadata =
+        metadata.exec().map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))?;
+    let target_folder = match values(arguments, "--target-dir").next() {
+        Some(folder) => path::absolute(folder).map_err(Failure::input)?,
+        None => metadata.target_directory.join("probe").into_std_path_buf(),
+    };
+    Ok([metadata.workspace_root.into_std_path_buf(), target_folder])
 }
 
 /// Runs rustdoc for the tests in comments: it finds the runtime that the crate was built with.
 pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failure> {
-    let choice = Choice::read(folder).map_err(|error| Failure(error.to_string()))?;
+    let choice = Choice::read(folder).map_err(|error| Failure::Input(error.to_string()))?;
     let mut command = Command::new("rustdoc");
     command.args(arguments);
     for library in &choice.runtime.folders {
@@ -224,6 +224,6 @@ pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failu
         folder.push(library);
         command.args([OsStr::new("-L"), &folder]);
     }
-    let status = command.status().map_err(|error| Failure(format!("rustdoc can't be started: {error}")))?;
+    let status = command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
 }

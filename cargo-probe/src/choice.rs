@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use probe_core::abi::Kind;
-use probe_lang::{Selectable, Selector};
+use probe_lang::Selectable;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -102,9 +102,4 @@ impl Selectable for Candidate<'_> {
     fn line(&self) -> u32 {
         self.line
     }
-}
-
-/// Returns whether a selector matches, in a text that has been parsed before.
-pub fn matches(selector: Option<&str>, candidate: &Candidate<'_>) -> bool {
-    selector.is_none_or(|text| Selector::parse(text).is_ok_and(|selector| selector.matches(candidate)))
 }

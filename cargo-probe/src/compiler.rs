@@ -13,17 +13,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::{env, fs};
 
 use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
 use probe_expand::FoundFunction;
+use probe_lang::Selector;
 use rustc_hash::FxHasher;
 
-use crate::choice::{Candidate, Choice, Library, matches};
-use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, line_and_column, probe};
+use crate::cargo::COMPILER;
+use crate::choice::{Candidate, Choice, Library};
+use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, probe};
 use crate::invocation::Invocation;
 use crate::listing::{Listed, Listing};
 use crate::mirror;
@@ -35,6 +37,9 @@ const MAX_ROUNDS: usize = 8;
 /// Runs the compiler. `folder` has the choice; the first argument is the compiler.
 pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     let choice = Choice::read(folder)?;
+    // Cargo puts the wrapper of all crates around that of the workspace's.
+    let is_wrapper = |it: &&OsString| Path::new(it).file_name().is_some_and(|name| name == COMPILER);
+    let arguments = if arguments.first().as_ref().is_some_and(is_wrapper) { &arguments[1..] } else { arguments };
     let Some((rustc, arguments)) = arguments.split_first() else {
         return Err(io::Error::other("the compiler is missing"));
     };
@@ -160,7 +165,8 @@ impl Unit {
         };
         let sources = sources::read(&invocation.root);
         let is_here = !invocation.root.is_absolute() || env::var_os("CARGO_PRIMARY_PACKAGE").is_some();
-        let selector = if is_here { choice.only.as_deref() } else { choice.deps.as_deref() };
+        let selector = if is_here { &choice.only } else { &choice.deps };
+        let selector = selector.as_deref().map(Selector::parse).transpose().map_err(io::Error::other)?;
         let (mut functions, mut places, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for (file, source) in sources.iter().enumerate() {
             let name = source.path.display().to_string();
@@ -172,7 +178,7 @@ impl Unit {
                 }
             };
             for (number, function) in found.functions.iter().enumerate() {
-                let (line, _) = line_and_column(&source.text, function.name_at);
+                let line = source.lines.line(function.name_at);
                 let modules = source.modules.iter().chain(&function.modules).map(String::as_str);
                 let path: Vec<_> = [invocation.crate_name.as_str()].into_iter().chain(modules).chain([function.name.as_str()]).collect();
                 let path = path.join("::");
@@ -180,9 +186,9 @@ impl Unit {
                 let refused = was_refused(&path, hash_of(source, function));
                 let reason = match () {
                     () if function.refusal.is_some() => function.refusal,
-                    () if !matches(selector, &candidate) => Some("filtered"),
+                    () if selector.as_ref().is_some_and(|it| !it.matches(&candidate)) => Some("filtered"),
                     () if !choice.all && function.too_small.is_some() => function.too_small,
-                    () if probe(&source.text, function).is_none() => Some("line"),
+                    () if probe(&source.text, &source.lines, function).is_none() => Some("line"),
                     () => refused.and_then(|it| it.reason.as_deref()),
                 };
                 functions.push(Listed {
@@ -217,7 +223,7 @@ impl Unit {
         for (number, listed) in self.listing.functions.iter().enumerate() {
             if listed.reason.is_none()
                 && let Some((source, function)) = self.found(number)
-                && let Some(insertion) = probe(&source.text, function)
+                && let Some(insertion) = probe(&source.text, &source.lines, function)
             {
                 insertions.entry(self.places[number].0).or_default().push(insertion);
             }
@@ -272,8 +278,8 @@ impl Unit {
         let holds = |number: &usize| {
             let Some((source, function)) = self.found(*number) else { return false };
             let (Some([_, end]), true) = (function.body, source.path == Path::new(file)) else { return false };
-            let first = line_and_column(&source.text, function.begin).0;
-            (first..=line_and_column(&source.text, end).0).contains(&line)
+            let begin = function.attributes.first().map_or(function.begin, |[begin, _]| *begin);
+            (source.lines.line(begin)..=source.lines.line(end)).contains(&line)
         };
         (0..self.places.len())
             .filter(|number| self.listing.functions[*number].reason.is_none())
@@ -330,6 +336,11 @@ fn is_of_probe(error: &Diagnostic) -> bool {
     error.message.contains(RUNTIME) || error.spans.iter().any(names_runtime)
 }
 
+/// Tells cargo a line. If it is gone, nobody is there to be told.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// A run of the compiler, with what it said.
 struct Run {
     status: ExitStatus,
@@ -346,7 +357,7 @@ impl Run {
                 let line = line?;
                 if line.starts_with('{') && line.contains("\"$message_type\":\"artifact\"") {
                     // Cargo begins with crates that only need this file.
-                    eprintln!("{line}");
+                    tell(&line);
                 } else {
                     let diagnostic = serde_json::from_str(&line).ok();
                     lines.push((line, diagnostic));
@@ -366,7 +377,7 @@ impl Run {
         let mut told = BTreeSet::new();
         for (line, diagnostic) in &self.lines {
             if diagnostic.as_ref().is_none_or(|it| !is_of_probe(it)) && told.insert(line) {
-                eprintln!("{line}");
+                tell(line);
             }
         }
     }

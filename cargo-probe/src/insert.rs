@@ -29,7 +29,7 @@ pub struct Insertion {
 }
 
 /// Returns the insertion that probes a function; `None` if it would move code of its line.
-pub fn probe(text: &str, function: &FoundFunction) -> Option<Insertion> {
+pub fn probe(text: &str, lines: &Lines, function: &FoundFunction) -> Option<Insertion> {
     let name = function.name.as_str();
     let [first, _] = function.body?;
     let is_free = |at: usize| {
@@ -37,7 +37,7 @@ pub fn probe(text: &str, function: &FoundFunction) -> Option<Insertion> {
         !text[begins..at].trim_start().starts_with("//") && is_end_of_line(&text[at..])
     };
     if !function.is_future && is_free(first) {
-        let (line, column) = line_and_column(text, function.name_at);
+        let (line, column) = lines.place(text, function.name_at);
         return Some(Insertion {
             at: first,
             text: format!("::{RUNTIME}::__private::v1::function!((\"{name}\", \"\", {line}, {column}));"),
@@ -59,11 +59,25 @@ fn is_end_of_line(rest: &str) -> bool {
     rest.contains('\n') && (line.is_empty() || line.starts_with("//"))
 }
 
-/// Returns the line and the column, both from 1, as `line!()` and `column!()` do.
-pub fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..at];
-    let begin = before.rfind('\n').map_or(0, |it| it + 1);
-    (before.matches('\n').count() + 1, before[begin..].chars().count() + 1)
+/// Where the lines of a text begin.
+pub struct Lines(Vec<usize>);
+
+impl Lines {
+    /// Finds the lines of a text.
+    pub fn of(text: &str) -> Self {
+        Self([0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect())
+    }
+
+    /// Returns the line of a byte, from 1, as `line!()` does.
+    pub fn line(&self, at: usize) -> usize {
+        self.0.partition_point(|begin| *begin <= at)
+    }
+
+    /// Returns the line and the column, both from 1, as `line!()` and `column!()` do.
+    pub fn place(&self, text: &str, at: usize) -> (usize, usize) {
+        let line = self.line(at);
+        (line, text[self.0[line - 1]..at].chars().count() + 1)
+    }
 }
 
 /// Inserts the texts.
@@ -86,7 +100,8 @@ mod tests {
 
     fn inserted(text: &str) -> String {
         let found = probe_expand::find(text).unwrap();
-        insert(text, found.functions.iter().filter_map(|it| probe(text, it)).collect())
+        let lines = Lines::of(text);
+        insert(text, found.functions.iter().filter_map(|it| probe(text, &lines, it)).collect())
     }
 
     #[test]

@@ -11,14 +11,14 @@ use std::time::UNIX_EPOCH;
 use std::{env, fs};
 
 use cargo_metadata::Message;
+use probe_cli::output::Failure;
 
-use crate::Failure;
 use crate::choice::{Library, Runtime};
 
 /// A folder of the sources, for copies of the repository. Without it they come from the registry.
 const SOURCE_VARIABLE: &str = "PROBE_SOURCE";
 /// The variable that names the agent's library, as for `probectl`.
-const LIBRARY_VARIABLE: &str = "PROBE_AGENT_LIBRARY";
+pub const LIBRARY_VARIABLE: &str = "PROBE_AGENT_LIBRARY";
 const LIBRARY: &str = "libprobe_agent.so";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -57,10 +57,10 @@ pub fn compiler() -> Result<(String, String), Failure> {
     let output = Command::new(&rustc)
         .arg("-vV")
         .output()
-        .map_err(|error| Failure(format!("{} can't be started: {error}", rustc.display())))?;
+        .map_err(|error| Failure::Input(format!("{} can't be started: {error}", rustc.display())))?;
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Failure(format!("{} does not tell its host", rustc.display())))?.to_owned();
+    let host = host.ok_or_else(|| Failure::Input(format!("{} does not tell its host", rustc.display())))?.to_owned();
     Ok((version, host))
 }
 
@@ -70,13 +70,13 @@ const PANICS: [&str; 2] = ["unwind", "abort"];
 /// Builds the library for these targets.
 pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime, Failure> {
     let package = Package::new("runtime", version, "probe-runtime", "default-features = false")?;
-    let own = env::current_exe().map_err(|error| Failure(format!("this program can't be found: {error}")))?;
+    let own = env::current_exe().map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
     let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: vec![modified(&own)?] };
     for (target, panic) in targets.iter().flat_map(|target| PANICS.map(|panic| (target, panic))) {
         let artifacts = package.build(cargo, &["--target", target, "--profile", panic], "-Cembed-bitcode=yes")?;
         let library = artifacts.iter().find(|(name, file)| name == "probe_runtime" && is(file, "rlib"));
         let Some((_, library)) = library else {
-            return Err(Failure(format!("cargo has built no library of the runtime for {target}")));
+            return Err(Failure::Input(format!("cargo has built no library of the runtime for {target}")));
         };
         for folder in artifacts.iter().filter_map(|(_, file)| file.parent()).map(Path::to_owned) {
             // Those of build scripts are no libraries.
@@ -96,7 +96,7 @@ pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
     if let Some(file) = env::var_os(LIBRARY_VARIABLE).filter(|it| !it.is_empty()) {
         return Ok(file.into());
     }
-    let own = env::current_exe().map_err(|error| Failure(format!("this program can't be found: {error}")))?;
+    let own = env::current_exe().map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let beside = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     if let Some(file) = beside.into_iter().find(|file| file.is_file()) {
@@ -105,7 +105,7 @@ pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
     let package = Package::new("agent", version, "probe-agent", "")?;
     let artifacts = package.build(cargo, &["--release", "-p", "probe-agent"], "")?;
     let library = artifacts.into_iter().find(|(name, file)| name == "probe_agent" && is(file, "so"));
-    library.map(|(_, file)| file).ok_or_else(|| Failure(format!("cargo has built no {LIBRARY}")))
+    library.map(|(_, file)| file).ok_or_else(|| Failure::Input(format!("cargo has built no {LIBRARY}")))
 }
 
 fn is(file: &Path, ending: &str) -> bool {
@@ -118,7 +118,7 @@ fn modified(file: &Path) -> Result<u128, Failure> {
 }
 
 fn unreadable(file: &Path, error: &io::Error) -> Failure {
-    Failure(format!("{}: {error}", file.display()))
+    Failure::Input(format!("{}: {error}", file.display()))
 }
 
 /// A package of one dependency, in the user's cache.
@@ -151,6 +151,12 @@ impl Package {
                 .map_err(|error| unreadable(&file, &error))
         };
         write("src/lib.rs", "")?;
+        // A copy of the repository has versions that are known to work together.
+        if let Some(lock) = source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())
+            && !folder.join("Cargo.lock").exists()
+        {
+            write("Cargo.lock", &lock)?;
+        }
         write("Cargo.toml", &manifest)?;
         Ok(Self { folder, what })
     }
@@ -171,9 +177,9 @@ impl Package {
             .env("CARGO_TARGET_DIR", self.folder.join("target"))
             .stderr(Stdio::inherit());
         let output =
-            command.output().map_err(|error| Failure(format!("{} can't be started: {error}", cargo.program.display())))?;
+            command.output().map_err(|error| Failure::Input(format!("{} can't be started: {error}", cargo.program.display())))?;
         if !output.status.success() {
-            return Err(Failure(format!(
+            return Err(Failure::Input(format!(
                 "the probes' {} can't be built in {}: cargo's messages above say why",
                 self.what,
                 self.folder.display()
@@ -205,7 +211,7 @@ fn cache() -> Result<PathBuf, Failure> {
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     cache
         .map(|it| it.join("latent-probes"))
-        .ok_or_else(|| Failure("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned()))
+        .ok_or_else(|| Failure::Input("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned()))
 }
 
 /// Returns a name for what depends on these texts.

@@ -10,12 +10,16 @@ use std::path::{Path, PathBuf};
 
 use probe_expand::{Found, FoundModule};
 
+use crate::insert::Lines;
+
 /// A file of a crate.
 pub struct Source {
     /// Its path, beginning as that of the root.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
+    /// Its lines.
+    pub lines: Lines,
     /// The modules around it, without the crate.
     pub modules: Vec<String>,
     /// Its functions and modules, or why it can't be read as Rust.
@@ -36,7 +40,7 @@ pub fn read(root: &Path) -> Vec<Source> {
         if let Ok(found) = &found {
             open.extend(found.modules.iter().flat_map(|module| file.files_of(module)));
         }
-        sources.push(Source { path: file.path, text, modules: file.modules, found });
+        sources.push(Source { path: file.path, lines: Lines::of(&text), text, modules: file.modules, found });
     }
     sources
 }

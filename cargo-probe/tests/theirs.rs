@@ -1,0 +1,203 @@
+//! `cargo probe` on a workspace of somebody who does not know of probes: `theirs`.
+//!
+//! It has a build script, a procedural macro, a crate of 2015, one without the standard library,
+//! files that its modules name and include, futures, and a release profile that aborts.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use probe_tests::folder::Folder;
+
+/// Builds take all processors, and memory.
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Theirs {
+    folder: Folder,
+}
+
+impl Theirs {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/theirs"), &folder);
+        Self { folder }
+    }
+
+    /// Runs cargo; with `probe` as its first word, this package's.
+    fn cargo(&self, line: &str, probes: Option<&str>) -> Output {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let mut command = if words[0] == "probe" {
+            Command::new(env!("CARGO_BIN_EXE_cargo-probe"))
+        } else {
+            Command::new(env!("CARGO"))
+        };
+        let library = std::env::current_exe().unwrap().with_file_name("libprobe_agent.so");
+        for variable in ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "PROBES"] {
+            command.env_remove(variable);
+        }
+        command
+            .args(words)
+            .current_dir(&*self.folder)
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_INCREMENTAL", "1")
+            .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env("PROBE_AGENT_LIBRARY", library)
+            .env("RUST_BACKTRACE", "0")
+            .envs(probes.map(|text| ("PROBES", text)));
+        command.output().unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() { copy(&from, &to) } else { fs::write(to, fs::read(from).unwrap()).map(drop).unwrap() }
+    }
+}
+
+/// All files but those that cargo makes, with their contents.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            all.extend(files(&path));
+        } else if path.is_file() {
+            all.insert(path.clone(), fs::read(path).unwrap());
+        }
+    }
+    all
+}
+
+fn out(output: &Output) -> &str {
+    str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).unwrap()
+}
+
+/// The rows of a table of counts: path, kind, sites, hits.
+fn rows(output: &Output) -> Vec<String> {
+    let is_row = |line: &&str| line.split_whitespace().nth(1).is_some_and(|kind| ["entry", "exit"].contains(&kind));
+    err(output)
+        .lines()
+        .filter(is_row)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[test]
+fn a_program_is_as_without_probes_and_each_function_is_counted() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("as-without");
+    let before = files(&theirs.folder);
+    let probed = theirs.cargo("probe run -q -- boom", Some("**=count"));
+    assert_eq!(files(&theirs.folder), before, "{}", err(&probed));
+    let plain = theirs.cargo("run -q -- boom", None);
+    assert_eq!((out(&probed), probed.status.code()), (out(&plain), plain.status.code()), "{}", err(&probed));
+    assert!(err(&plain).contains("panicked at app/src/util.rs:8:21:"), "{}", err(&plain));
+    assert!(err(&probed).contains("panicked at app/src/util.rs:8:21:"), "{}", err(&probed));
+    let expected = [
+        "app::util::deep::down entry 1 5", "app::util::deep::down exit 1 5", "app::Thing::later entry 2 2",
+        "app::Thing::later exit 1 2", "app::block_on entry 2 2", "app::block_on exit 1 2",
+        "app::Thing::one_line entry 1 1", "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1",
+        "app::Thing::work exit 1 1", "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1",
+        "app::nested exit 1 1", "app::odd::odd entry 1 1", "app::odd::odd exit 1 1", "app::place entry 1 1",
+        "app::place exit 1 1", "app::util::boom entry 1 1", "app::util::boom exit 1 1", "bare::add entry 1 1",
+        "bare::add exit 1 1", "old::inner::at_most entry 1 1", "old::inner::at_most exit 1 1", "old::sum entry 1 1",
+        "old::sum exit 1 1",
+    ];
+    let mut rows = rows(&probed);
+    let mut expected = expected.map(str::to_owned).to_vec();
+    rows.sort();
+    expected.sort();
+    assert_eq!(rows, expected, "{}", err(&probed));
+}
+
+#[test]
+fn what_has_no_probe_is_named_with_its_reason() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("named");
+    let explained = theirs.cargo("probe explain --offline -q", None);
+    let lines: Vec<_> = out(&explained).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "app::Thing::n app/src/main.rs:40 one short expression; --all probes it",
+            "app::Thing::short app/src/main.rs:45 the compiler refuses it: more than one statement",
+            "app::constant app/src/main.rs:66 a const fn: it may run in the compiler",
+        ],
+        "{}",
+        err(&explained)
+    );
+    assert!(err(&explained).contains("17 functions, 14 with a probe"), "{}", err(&explained));
+    let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
+    let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);
+}
+
+#[test]
+fn tests_examples_and_releases_are_built_with_probes() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("built");
+    let tested = theirs.cargo("probe test --workspace --features app/louder", None);
+    assert!(tested.status.success(), "{}{}", out(&tested), err(&tested));
+    for line in ["test tests::works ... ok", "test old/src/lib.rs - (line 3) ... ok"] {
+        assert!(out(&tested).contains(line), "{line}: {}", out(&tested));
+    }
+    let example = theirs.cargo("probe count --select bare::** --example shown -q", None);
+    assert_eq!((out(&example), rows(&example)), ("1\n2\n", vec!["bare::add entry 1 2".to_owned(), "bare::add exit 1 2".to_owned()]));
+    let released = theirs.cargo("probe count --select old::** --release -q", None);
+    assert_eq!(released.status.code(), Some(7), "{}", err(&released));
+    assert!(rows(&released).contains(&"old::sum entry 1 1".to_owned()), "{}", err(&released));
+}
+
+#[test]
+fn only_what_changed_is_built_again() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("again");
+    assert!(theirs.cargo("probe build -q", None).status.success());
+    let built = |line: &str| -> Vec<String> {
+        let output = theirs.cargo(line, None);
+        assert!(output.status.success(), "{}", err(&output));
+        let compiled = err(&output).lines().filter_map(|line| line.trim_start().strip_prefix("Compiling "));
+        compiled.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(built("probe build"), [""; 0]);
+    let text = fs::read_to_string(theirs.file("old/src/inner.rs")).unwrap();
+    fs::write(theirs.file("old/src/inner.rs"), text.replace("100", "101")).unwrap();
+    assert_eq!(built("probe build"), ["old", "app"]);
+    // A file that is no Rust, which the program includes.
+    fs::write(theirs.file("data/text"), "other").unwrap();
+    assert_eq!(built("probe build"), ["app"]);
+    assert!(out(&theirs.cargo("probe run -q", None)).contains("4 other 5"));
+}
+
+#[test]
+fn mistakes_are_told_as_cargo_tells_them() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("mistakes");
+    let text = fs::read_to_string(theirs.file("bare/src/lib.rs")).unwrap();
+    fs::write(theirs.file("bare/src/lib.rs"), text.replace("sum += 1;", "sum += \"1\";")).unwrap();
+    let [plain, probed] = ["build -q", "probe build -q"].map(|line| theirs.cargo(line, None));
+    assert_eq!((probed.status.code(), err(&probed)), (plain.status.code(), err(&plain)));
+    assert!(err(&plain).contains("bare/src/lib.rs:8:9"), "{}", err(&plain));
+    for (line, said) in [
+        ("probe run --only a[", "a["),
+        ("probe build --no-such-option", "unexpected argument '--no-such-option' found"),
+        ("probe build --manifest-path none/Cargo.toml", "none/Cargo.toml"),
+    ] {
+        let failed = theirs.cargo(line, None);
+        assert!(!failed.status.success() && err(&failed).contains(said), "{line}: {}", err(&failed));
+    }
+}
