@@ -135,7 +135,10 @@ mod tests {
             "cargo-probe latency --all --select=a::** --release --bin x -- --all --only y",
         ] {
             let Command::Latency(measure) = parsed(line).command else { panic!("{line}") };
-            assert_eq!((measure.select.as_str(), measure.build.all, measure.build.only), ("a::**", true, None));
+            assert_eq!(
+                (measure.select.as_str(), measure.build.all, measure.build.only),
+                ("a::**", true, None)
+            );
             assert_eq!(measure.build.cargo, ["--release", "--bin", "x", "--", "--all", "--only", "y"]);
         }
         let Command::Run(build) = parsed("cargo-probe probe run").command else { panic!() };

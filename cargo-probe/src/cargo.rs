@@ -89,7 +89,9 @@ impl Workspace {
             arguments: arguments.to_vec(),
             program: program.to_vec(),
         };
-        workspace.write().map_err(|error| Failure::Input(format!("{}: {error}", workspace.folder.display())))?;
+        workspace
+            .write()
+            .map_err(|error| Failure::Input(format!("{}: {error}", workspace.folder.display())))?;
         Ok(workspace)
     }
 
@@ -124,16 +126,17 @@ impl Workspace {
         }
         cargo.args(&self.arguments).args(&self.program);
         let wrapper = self.folder.join(COMPILER);
-        let of_all = if self.choice.deps.is_some() { wrapper.clone().into_os_string() } else { OsString::new() };
+        let of_all =
+            if self.choice.deps.is_some() { wrapper.clone().into_os_string() } else { OsString::new() };
         cargo.env("RUSTC_WRAPPER", of_all).env("RUSTC_WORKSPACE_WRAPPER", wrapper);
         cargo.env("RUSTDOC", self.folder.join(DOCUMENTER));
         if let Measured::Probes(text) = measured {
             cargo.env("PROBES", text);
         }
         let _lock = LockFile::absent(&self.root, &self.target_folder)?;
-        let status = cargo
-            .status()
-            .map_err(|error| Failure::Input(format!("{} can't be started: {error}", self.cargo.program.display())))?;
+        let status = cargo.status().map_err(|error| {
+            Failure::Input(format!("{} can't be started: {error}", self.cargo.program.display()))
+        })?;
         Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
     }
 
@@ -143,16 +146,21 @@ impl Workspace {
             Measured::Probectl(words) => words.clone(),
             Measured::Nothing | Measured::Probes(_) => vec!["run".into()],
         };
-        let words = [self.folder.join(PROBECTL).into_os_string()].into_iter().chain(words).chain(["--".into()]);
+        let words =
+            [self.folder.join(PROBECTL).into_os_string()].into_iter().chain(words).chain(["--".into()]);
         words
-            .map(|word| word.into_string().map_err(|word| Failure::Input(format!("{}: cargo needs names in UTF-8", word.display()))))
+            .map(|word| {
+                word.into_string()
+                    .map_err(|word| Failure::Input(format!("{}: cargo needs names in UTF-8", word.display())))
+            })
             .collect()
     }
 
     /// Returns the crates of this choice.
     pub fn listings(&self) -> Vec<Listing> {
         let Ok(entries) = fs::read_dir(self.folder.join("crates")) else { return Vec::new() };
-        let mut listings: Vec<_> = entries.flatten().filter_map(|entry| Listing::read(&entry.path())).collect();
+        let mut listings: Vec<_> =
+            entries.flatten().filter_map(|entry| Listing::read(&entry.path())).collect();
         listings.sort_by(|a, b| (&a.krate, &a.root, a.is_test).cmp(&(&b.krate, &b.root, b.is_test)));
         listings
     }
@@ -161,7 +169,8 @@ impl Workspace {
     pub fn functions(&self) -> Vec<Listed> {
         let mut seen = BTreeSet::new();
         let all = self.listings().into_iter().flat_map(|it| it.functions);
-        let mut functions: Vec<_> = all.filter(|it| seen.insert((it.path.clone(), it.file.clone(), it.line))).collect();
+        let mut functions: Vec<_> =
+            all.filter(|it| seen.insert((it.path.clone(), it.file.clone(), it.line))).collect();
         functions.sort_by(|a, b| (&a.file, a.line, &a.path).cmp(&(&b.file, b.line, &b.path)));
         functions
     }
@@ -182,7 +191,11 @@ impl Workspace {
         }
         let counts = counts(&functions);
         let probed = counts.get(&None).copied().unwrap_or_default();
-        eprintln!("{} functions, {probed} with a probe; see {}", functions.len(), self.folder.join("crates/*").join(FILE).display());
+        eprintln!(
+            "{} functions, {probed} with a probe; see {}",
+            functions.len(),
+            self.folder.join("crates/*").join(FILE).display()
+        );
     }
 }
 
@@ -205,8 +218,9 @@ fn folders(cargo: &Cargo, arguments: &[OsString]) -> Result<[PathBuf; 2], Failur
     if let Some(manifest) = values(arguments, "--manifest-path").next() {
         metadata.manifest_path(manifest);
     }
-    let metadata =
-        metadata.exec().map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))?;
+    let metadata = metadata
+        .exec()
+        .map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))?;
     let target_folder = match values(arguments, "--target-dir").next() {
         Some(folder) => path::absolute(folder).map_err(Failure::input)?,
         None => metadata.target_directory.join("probe").into_std_path_buf(),
@@ -224,6 +238,7 @@ pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failu
         folder.push(library);
         command.args([OsStr::new("-L"), &folder]);
     }
-    let status = command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
+    let status =
+        command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
 }

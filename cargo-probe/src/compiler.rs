@@ -39,7 +39,8 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     let choice = Choice::read(folder)?;
     // Cargo puts the wrapper of all crates around that of the workspace's.
     let is_wrapper = |it: &&OsString| Path::new(it).file_name().is_some_and(|name| name == COMPILER);
-    let arguments = if arguments.first().as_ref().is_some_and(is_wrapper) { &arguments[1..] } else { arguments };
+    let arguments =
+        if arguments.first().as_ref().is_some_and(is_wrapper) { &arguments[1..] } else { arguments };
     let Some((rustc, arguments)) = arguments.split_first() else {
         return Err(io::Error::other("the compiler is missing"));
     };
@@ -50,9 +51,9 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     };
     let invocation = invocation.unwrap_or_default();
     let mut unit = Unit::of(folder, &choice, &invocation)?;
+    let mut last = None;
     for _ in 0..MAX_ROUNDS {
-        let is_probed = unit.write(&invocation)?;
-        if !is_probed {
+        if !unit.write(&invocation)? {
             break;
         }
         let mut command = compiler.plain(&invocation.with_root(arguments, &unit.root));
@@ -67,7 +68,7 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         // An error of the user's own is told by the compiler that sees the user's own files.
-        if run.errors().any(|error| !is_of_probe(error)) {
+        if last.is_none() && run.errors().any(|error| !is_of_probe(error)) {
             let plain = Run::of(compiler.plain(arguments))?;
             if !plain.status.success() {
                 plain.tell();
@@ -77,8 +78,12 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
         if !unit.blame(run.errors()) {
             unit.give_up(&run);
         }
+        last = Some(run);
     }
-    unit.listing().write(&unit.folder)?;
+    if let Some(run) = &last {
+        unit.give_up(run);
+        unit.listing.write(&unit.folder)?;
+    }
     Ok(exit_code(compiler.plain(arguments).status()?))
 }
 
@@ -127,7 +132,9 @@ impl Compiler<'_> {
         }
         let libraries = &self.choice.runtime.libraries;
         let panic = invocation.panic.as_deref().unwrap_or("unwind");
-        let fits = |it: &&Library| it.panic == panic && invocation.target.as_ref().is_none_or(|target| *target == it.target);
+        let fits = |it: &&Library| {
+            it.panic == panic && invocation.target.as_ref().is_none_or(|target| *target == it.target)
+        };
         libraries.iter().find(fits).map(|library| library.file.as_path())
     }
 }
@@ -180,9 +187,14 @@ impl Unit {
             for (number, function) in found.functions.iter().enumerate() {
                 let line = source.lines.line(function.name_at);
                 let modules = source.modules.iter().chain(&function.modules).map(String::as_str);
-                let path: Vec<_> = [invocation.crate_name.as_str()].into_iter().chain(modules).chain([function.name.as_str()]).collect();
+                let path: Vec<_> = [invocation.crate_name.as_str()]
+                    .into_iter()
+                    .chain(modules)
+                    .chain([function.name.as_str()])
+                    .collect();
                 let path = path.join("::");
-                let candidate = Candidate { path: &path, file: &name, line: u32::try_from(line).unwrap_or(u32::MAX) };
+                let candidate =
+                    Candidate { path: &path, file: &name, line: u32::try_from(line).unwrap_or(u32::MAX) };
                 let refused = was_refused(&path, hash_of(source, function));
                 let reason = match () {
                     () if function.refusal.is_some() => function.refusal,
@@ -253,10 +265,13 @@ impl Unit {
         Ok(true)
     }
 
-    /// Takes the probes of the functions that errors name. Returns whether there was one.
+    /// Takes the probes of the functions that the first error names, and others like it. Errors of
+    /// another kind may only follow from it. Returns whether there was one.
     fn blame<'a>(&mut self, errors: impl Iterator<Item = &'a Diagnostic>) -> bool {
+        let mut errors = errors.peekable();
+        let first = errors.peek().map(|it| it.message.clone());
         let mut blamed = BTreeMap::new();
-        for error in errors {
+        for error in errors.filter(|it| Some(&it.message) == first.as_ref()) {
             for span in &error.spans {
                 let span = outermost(span);
                 if let Some(number) = self.function_at(&span.file_name, span.line_start) {
@@ -277,7 +292,9 @@ impl Unit {
     fn function_at(&self, file: &str, line: usize) -> Option<usize> {
         let holds = |number: &usize| {
             let Some((source, function)) = self.found(*number) else { return false };
-            let (Some([_, end]), true) = (function.body, source.path == Path::new(file)) else { return false };
+            let (Some([_, end]), true) = (function.body, source.path == Path::new(file)) else {
+                return false;
+            };
             let begin = function.attributes.first().map_or(function.begin, |[begin, _]| *begin);
             (source.lines.line(begin)..=source.lines.line(end)).contains(&line)
         };
@@ -287,16 +304,15 @@ impl Unit {
             .max_by_key(|number| self.found(*number).map(|(_, function)| function.begin))
     }
 
-    /// Takes all probes: nobody knows which of them is wrong.
+    /// Takes all probes that are left: nobody knows which of them is wrong.
     fn give_up(&mut self, run: &Run) {
-        let message = run.errors().next().map_or("the compiler failed", |it| first_line(&it.message)).to_owned();
+        let message =
+            run.errors().next().map_or("the compiler failed", |it| first_line(&it.message)).to_owned();
         for listed in &mut self.listing.functions {
-            listed.reason.get_or_insert_with(|| format!("the compiler refuses the crate with probes: {message}"));
+            listed
+                .reason
+                .get_or_insert_with(|| format!("the compiler refuses the crate with probes: {message}"));
         }
-    }
-
-    fn listing(&self) -> &Listing {
-        &self.listing
     }
 }
 
@@ -329,9 +345,9 @@ fn outermost(span: &DiagnosticSpan) -> &DiagnosticSpan {
 /// Returns whether an error comes from a probe's own code.
 fn is_of_probe(error: &Diagnostic) -> bool {
     fn names_runtime(span: &DiagnosticSpan) -> bool {
-        span.expansion.as_ref().is_some_and(|it| {
-            it.macro_decl_name.contains(RUNTIME) || names_runtime(&it.span)
-        })
+        span.expansion
+            .as_ref()
+            .is_some_and(|it| it.macro_decl_name.contains(RUNTIME) || names_runtime(&it.span))
     }
     error.message.contains(RUNTIME) || error.spans.iter().any(names_runtime)
 }

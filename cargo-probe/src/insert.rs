@@ -83,7 +83,8 @@ impl Lines {
 /// Inserts the texts.
 pub fn insert(text: &str, mut insertions: Vec<Insertion>) -> String {
     insertions.sort_by_key(|insertion| insertion.at);
-    let mut inserted = String::with_capacity(text.len() + insertions.iter().map(|it| it.text.len()).sum::<usize>());
+    let mut inserted =
+        String::with_capacity(text.len() + insertions.iter().map(|it| it.text.len()).sum::<usize>());
     let mut from = 0;
     for insertion in insertions {
         inserted.push_str(&text[from..insertion.at]);
@@ -116,7 +117,9 @@ mod tests {
 
     #[test]
     fn attributes_on_an_earlier_line() {
-        let attribute = |name: &str| format!(" #[::__latent_probes::probe(name = \"{name}\", crate = ::__latent_probes)] ");
+        let attribute = |name: &str| {
+            format!(" #[::__latent_probes::probe(name = \"{name}\", crate = ::__latent_probes)] ")
+        };
         let text = "use a;// b\n/// c\nasync fn d() {\n    e()\n}\n#[tokio::main]\n/// c\nasync fn main() {\n    e()\n}\n";
         let expected = text.replace("use a;", &format!("use a;{}", attribute("d")));
         let expected = expected.replace("main]", &format!("main]{}", attribute("main")));
@@ -140,6 +143,8 @@ mod tests {
         // The signature of a future may move: it is no place that a program tells.
         assert!(inserted("async fn a() {\n    b()\n}").starts_with(" #[::__latent_probes::probe("));
         // A statement behind an inner comment would be part of it.
-        assert!(inserted("fn a() {\n    //! b\n    c()\n}\n").ends_with(")] fn a() {\n    //! b\n    c()\n}\n"));
+        assert!(
+            inserted("fn a() {\n    //! b\n    c()\n}\n").ends_with(")] fn a() {\n    //! b\n    c()\n}\n")
+        );
     }
 }

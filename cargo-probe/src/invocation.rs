@@ -92,8 +92,8 @@ impl Invocation {
 /// Options whose value may be the next argument.
 const TAKE_VALUES: [&str; 20] = [
     "--crate-name", "--edition", "--target", "--crate-type", "--extern", "-C", "--codegen", "-L", "-l", "-o",
-    "--out-dir", "--emit", "--cfg", "--check-cfg", "--cap-lints", "--error-format", "--json", "--remap-path-prefix",
-    "--sysroot", "-Z",
+    "--out-dir", "--emit", "--cfg", "--check-cfg", "--cap-lints", "--error-format", "--json",
+    "--remap-path-prefix", "--sysroot", "-Z",
 ];
 
 #[cfg(test)]
@@ -113,8 +113,14 @@ mod tests {
              --target x86_64-unknown-linux-gnu -C incremental=/t/incremental --extern a=/t/deps/liba.rmeta",
         )
         .unwrap();
-        assert_eq!((read.crate_name.as_str(), read.root.to_str(), read.edition.as_str()), ("net", Some("src/lib.rs"), "2021"));
-        assert_eq!((read.unit_name().as_str(), read.target.as_deref()), ("net-2e", Some("x86_64-unknown-linux-gnu")));
+        assert_eq!(
+            (read.crate_name.as_str(), read.root.to_str(), read.edition.as_str()),
+            ("net", Some("src/lib.rs"), "2021")
+        );
+        assert_eq!(
+            (read.unit_name().as_str(), read.target.as_deref()),
+            ("net-2e", Some("x86_64-unknown-linux-gnu"))
+        );
         assert!(!read.is_test && !read.is_for_compiler && read.panic.as_deref() == Some("abort"));
         let arguments: Vec<OsString> = ["--crate-name", "a", "a.rs"].map(Into::into).into();
         let read = Invocation::of(&arguments).unwrap();

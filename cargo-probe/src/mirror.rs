@@ -58,7 +58,11 @@ fn link_entries(folder: &Path, here: &Path, is_own: impl Fn(&Path) -> bool) -> i
     let (wanted, held) = (names(folder)?, names(here)?);
     for name in held.difference(&wanted) {
         let stale = here.join(name);
-        if fs::symlink_metadata(&stale)?.is_dir() { fs::remove_dir_all(stale)? } else { fs::remove_file(stale)? }
+        if fs::symlink_metadata(&stale)?.is_dir() {
+            fs::remove_dir_all(stale)?
+        } else {
+            fs::remove_file(stale)?
+        }
     }
     for name in &wanted {
         let (from, link) = (folder.join(name), here.join(name));
@@ -119,7 +123,8 @@ mod tests {
         let texts = ["src/lib.rs", "src/deep/a.rs", "src/deep/b.rs", "src/../data/c", "d"].map(text_of);
         assert_eq!(
             texts,
-            ["changed src/lib.rs", "changed src/deep/a.rs", "src/deep/b.rs", "data/c", "d"].map(str::to_owned)
+            ["changed src/lib.rs", "changed src/deep/a.rs", "src/deep/b.rs", "data/c", "d"]
+                .map(str::to_owned)
         );
         let written = |file: &str| fs::metadata(within(&root, &home).join(file)).unwrap().modified().unwrap();
         let before = written("src/lib.rs");
@@ -130,7 +135,10 @@ mod tests {
         assert_eq!([text_of("src/deep/a.rs"), text_of("e")], ["src/deep/a.rs", "e"].map(str::to_owned));
         assert!(!within(&root, &home).join("d").exists() && written("src/lib.rs") == before);
         update(&root, &home, &changed(&["src/deep/b.rs"])).unwrap();
-        assert_eq!([text_of("src/lib.rs"), text_of("src/deep/b.rs")], ["src/lib.rs", "changed src/deep/b.rs"].map(str::to_owned));
+        assert_eq!(
+            [text_of("src/lib.rs"), text_of("src/deep/b.rs")],
+            ["src/lib.rs", "changed src/deep/b.rs"].map(str::to_owned)
+        );
         // Nothing of the home has changed.
         assert_eq!(fs::read_to_string(home.join("src/deep/b.rs")).unwrap(), "src/deep/b.rs");
     }

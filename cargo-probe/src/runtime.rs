@@ -42,8 +42,14 @@ impl Cargo {
     fn call(&self) -> Command {
         let mut command = Command::new(&self.program);
         for variable in [
-            "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_TARGET", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER",
-            "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+            "CARGO_TARGET_DIR",
+            "CARGO_BUILD_TARGET_DIR",
+            "CARGO_BUILD_TARGET",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "RUSTC_WRAPPER",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "CARGO_BUILD_RUSTC_WRAPPER",
+            "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
         ] {
             command.env_remove(variable);
         }
@@ -60,7 +66,8 @@ pub fn compiler() -> Result<(String, String), Failure> {
         .map_err(|error| Failure::Input(format!("{} can't be started: {error}", rustc.display())))?;
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Failure::Input(format!("{} does not tell its host", rustc.display())))?.to_owned();
+    let host =
+        host.ok_or_else(|| Failure::Input(format!("{} does not tell its host", rustc.display())))?.to_owned();
     Ok((version, host))
 }
 
@@ -70,10 +77,12 @@ const PANICS: [&str; 2] = ["unwind", "abort"];
 /// Builds the library for these targets.
 pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime, Failure> {
     let package = Package::new("runtime", version, "probe-runtime", "default-features = false")?;
-    let own = env::current_exe().map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
+    let own = env::current_exe()
+        .map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
     let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: vec![modified(&own)?] };
     for (target, panic) in targets.iter().flat_map(|target| PANICS.map(|panic| (target, panic))) {
-        let artifacts = package.build(cargo, &["--target", target, "--profile", panic], "-Cembed-bitcode=yes")?;
+        let artifacts =
+            package.build(cargo, &["--target", target, "--profile", panic], "-Cembed-bitcode=yes")?;
         let library = artifacts.iter().find(|(name, file)| name == "probe_runtime" && is(file, "rlib"));
         let Some((_, library)) = library else {
             return Err(Failure::Input(format!("cargo has built no library of the runtime for {target}")));
@@ -85,7 +94,11 @@ pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime
             }
         }
         runtime.built.push(modified(library)?);
-        runtime.libraries.push(Library { target: target.clone(), panic: panic.to_owned(), file: library.clone() });
+        runtime.libraries.push(Library {
+            target: target.clone(),
+            panic: panic.to_owned(),
+            file: library.clone(),
+        });
     }
     Ok(runtime)
 }
@@ -96,7 +109,8 @@ pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
     if let Some(file) = env::var_os(LIBRARY_VARIABLE).filter(|it| !it.is_empty()) {
         return Ok(file.into());
     }
-    let own = env::current_exe().map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
+    let own = env::current_exe()
+        .map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let beside = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     if let Some(file) = beside.into_iter().find(|file| file.is_file()) {
@@ -152,7 +166,8 @@ impl Package {
         };
         write("src/lib.rs", "")?;
         // A copy of the repository has versions that are known to work together.
-        if let Some(lock) = source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())
+        if let Some(lock) =
+            source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())
             && !folder.join("Cargo.lock").exists()
         {
             write("Cargo.lock", &lock)?;
@@ -162,7 +177,12 @@ impl Package {
     }
 
     /// Builds the package; returns the names and files of libraries.
-    fn build(&self, cargo: &Cargo, arguments: &[&str], flags: &str) -> Result<Vec<(String, PathBuf)>, Failure> {
+    fn build(
+        &self,
+        cargo: &Cargo,
+        arguments: &[&str],
+        flags: &str,
+    ) -> Result<Vec<(String, PathBuf)>, Failure> {
         if !self.folder.join("target").exists() {
             eprintln!("    Building the probes' {}, once for all workspaces", self.what);
         }
@@ -176,8 +196,9 @@ impl Package {
             .env("RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", self.folder.join("target"))
             .stderr(Stdio::inherit());
-        let output =
-            command.output().map_err(|error| Failure::Input(format!("{} can't be started: {error}", cargo.program.display())))?;
+        let output = command.output().map_err(|error| {
+            Failure::Input(format!("{} can't be started: {error}", cargo.program.display()))
+        })?;
         if !output.status.success() {
             return Err(Failure::Input(format!(
                 "the probes' {} can't be built in {}: cargo's messages above say why",
@@ -209,9 +230,9 @@ fn source() -> Option<PathBuf> {
 fn cache() -> Result<PathBuf, Failure> {
     let folder = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    cache
-        .map(|it| it.join("latent-probes"))
-        .ok_or_else(|| Failure::Input("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned()))
+    cache.map(|it| it.join("latent-probes")).ok_or_else(|| {
+        Failure::Input("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned())
+    })
 }
 
 /// Returns a name for what depends on these texts.

@@ -99,7 +99,11 @@ mod tests {
     fn shown(folder: &Path) -> Vec<String> {
         let show = |source: &Source| {
             let path = source.path.strip_prefix(folder).unwrap().display().to_string();
-            format!("{path} {}{}", source.modules.join("::"), if source.found.is_ok() { "" } else { " unread" })
+            format!(
+                "{path} {}{}",
+                source.modules.join("::"),
+                if source.found.is_ok() { "" } else { " unread" }
+            )
         };
         let mut shown: Vec<_> = read(&folder.join("src/lib.rs")).iter().map(show).collect();
         shown.sort();
@@ -109,7 +113,10 @@ mod tests {
     #[test]
     fn modules_are_where_rustc_looks() {
         let folder = crate_of(&[
-            ("src/lib.rs", "mod a; mod b; mod gone; mod i { mod j; #[path = \"k2.rs\"] mod k; } #[path = \"../x/y.rs\"] mod z;"),
+            (
+                "src/lib.rs",
+                "mod a; mod b; mod gone; mod i { mod j; #[path = \"k2.rs\"] mod k; } #[path = \"../x/y.rs\"] mod z;",
+            ),
             ("src/a.rs", "mod c; #[path = \"e2.rs\"] mod e;"),
             ("src/a/c.rs", ""),
             ("src/e2.rs", "mod f;"),
@@ -125,9 +132,9 @@ mod tests {
         assert_eq!(
             shown(folder.path()),
             [
-                "src/../x/w.rs z::w", "src/../x/y.rs z", "src/a.rs a", "src/a/c.rs a::c", "src/b/d.rs b::d unread",
-                "src/b/mod.rs b", "src/e2.rs a::e", "src/f.rs a::e::f", "src/i/j.rs i::j", "src/i/k2.rs i::k",
-                "src/lib.rs ",
+                "src/../x/w.rs z::w", "src/../x/y.rs z", "src/a.rs a", "src/a/c.rs a::c",
+                "src/b/d.rs b::d unread", "src/b/mod.rs b", "src/e2.rs a::e", "src/f.rs a::e::f",
+                "src/i/j.rs i::j", "src/i/k2.rs i::k", "src/lib.rs ",
             ]
         );
     }

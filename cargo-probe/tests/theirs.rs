@@ -36,7 +36,9 @@ impl Theirs {
             Command::new(env!("CARGO"))
         };
         let library = std::env::current_exe().unwrap().with_file_name("libprobe_agent.so");
-        for variable in ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "PROBES"] {
+        for variable in
+            ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "PROBES"]
+        {
             command.env_remove(variable);
         }
         command
@@ -60,7 +62,11 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-        if from.is_dir() { copy(&from, &to) } else { fs::write(to, fs::read(from).unwrap()).map(drop).unwrap() }
+        if from.is_dir() {
+            copy(&from, &to)
+        } else {
+            fs::write(to, fs::read(from).unwrap()).map(drop).unwrap()
+        }
     }
 }
 
@@ -88,7 +94,8 @@ fn err(output: &Output) -> &str {
 
 /// The rows of a table of counts: path, kind, sites, hits.
 fn rows(output: &Output) -> Vec<String> {
-    let is_row = |line: &&str| line.split_whitespace().nth(1).is_some_and(|kind| ["entry", "exit"].contains(&kind));
+    let is_row =
+        |line: &&str| line.split_whitespace().nth(1).is_some_and(|kind| ["entry", "exit"].contains(&kind));
     err(output)
         .lines()
         .filter(is_row)
@@ -113,9 +120,9 @@ fn a_program_is_as_without_probes_and_each_function_is_counted() {
         "app::Thing::one_line entry 1 1", "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1",
         "app::Thing::work exit 1 1", "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1",
         "app::nested exit 1 1", "app::odd::odd entry 1 1", "app::odd::odd exit 1 1", "app::place entry 1 1",
-        "app::place exit 1 1", "app::util::boom entry 1 1", "app::util::boom exit 1 1", "bare::add entry 1 1",
-        "bare::add exit 1 1", "old::inner::at_most entry 1 1", "old::inner::at_most exit 1 1", "old::sum entry 1 1",
-        "old::sum exit 1 1",
+        "app::place exit 1 1", "app::util::boom entry 1 1", "app::util::boom exit 1 1",
+        "bare::add entry 1 1", "bare::add exit 1 1", "old::inner::at_most entry 1 1",
+        "old::inner::at_most exit 1 1", "old::sum entry 1 1", "old::sum exit 1 1",
     ];
     let mut rows = rows(&probed);
     let mut expected = expected.map(str::to_owned).to_vec();
@@ -129,13 +136,14 @@ fn what_has_no_probe_is_named_with_its_reason() {
     let _alone = ALONE.lock();
     let theirs = Theirs::new("named");
     let explained = theirs.cargo("probe explain --offline -q", None);
-    let lines: Vec<_> = out(&explained).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let lines: Vec<_> =
+        out(&explained).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
         lines,
         [
-            "app::Thing::n app/src/main.rs:40 one short expression; --all probes it",
-            "app::Thing::short app/src/main.rs:45 the compiler refuses it: more than one statement",
-            "app::constant app/src/main.rs:66 a const fn: it may run in the compiler",
+            "app::Thing::n app/src/main.rs:35 one short expression; --all probes it",
+            "app::Thing::short app/src/main.rs:40 the compiler refuses it: more than one statement",
+            "app::constant app/src/main.rs:61 a const fn: it may run in the compiler",
         ],
         "{}",
         err(&explained)
@@ -156,7 +164,10 @@ fn tests_examples_and_releases_are_built_with_probes() {
         assert!(out(&tested).contains(line), "{line}: {}", out(&tested));
     }
     let example = theirs.cargo("probe count --select bare::** --example shown -q", None);
-    assert_eq!((out(&example), rows(&example)), ("1\n2\n", vec!["bare::add entry 1 2".to_owned(), "bare::add exit 1 2".to_owned()]));
+    assert_eq!(
+        (out(&example), rows(&example)),
+        ("1\n2\n", vec!["bare::add entry 1 2".to_owned(), "bare::add exit 1 2".to_owned()])
+    );
     let released = theirs.cargo("probe count --select old::** --release -q", None);
     assert_eq!(released.status.code(), Some(7), "{}", err(&released));
     assert!(rows(&released).contains(&"old::sum entry 1 1".to_owned()), "{}", err(&released));
@@ -191,7 +202,7 @@ fn mistakes_are_told_as_cargo_tells_them() {
     fs::write(theirs.file("bare/src/lib.rs"), text.replace("sum += 1;", "sum += \"1\";")).unwrap();
     let [plain, probed] = ["build -q", "probe build -q"].map(|line| theirs.cargo(line, None));
     assert_eq!((probed.status.code(), err(&probed)), (plain.status.code(), err(&plain)));
-    assert!(err(&plain).contains("bare/src/lib.rs:8:9"), "{}", err(&plain));
+    assert!(err(&plain).contains("bare/src/lib.rs:8:13"), "{}", err(&plain));
     for (line, said) in [
         ("probe run --only a[", "a["),
         ("probe build --no-such-option", "unexpected argument '--no-such-option' found"),

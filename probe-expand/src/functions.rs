@@ -138,9 +138,8 @@ impl Walk {
                 }
             }
             let is_braces = |group: &Group| group.delimiter() == Delimiter::Brace;
-            may_begin = is_item
-                || is_punct(tree, ';')
-                || matches!(tree, TokenTree::Group(group) if is_braces(group));
+            may_begin =
+                is_item || is_punct(tree, ';') || matches!(tree, TokenTree::Group(group) if is_braces(group));
             at += len;
             previous_end = item.last().map_or(previous_end, |last| self.end(last.span()));
         }
@@ -262,10 +261,15 @@ fn paths(attributes: &[Group]) -> Vec<String> {
                 found.push(file.value());
             }
         }
-        found.extend(trees.iter().filter_map(|tree| match tree {
-            TokenTree::Group(group) => Some(paths(std::slice::from_ref(group))),
-            _ => None,
-        }).flatten());
+        found.extend(
+            trees
+                .iter()
+                .filter_map(|tree| match tree {
+                    TokenTree::Group(group) => Some(paths(std::slice::from_ref(group))),
+                    _ => None,
+                })
+                .flatten(),
+        );
     }
     found
 }
@@ -359,7 +363,8 @@ mod tests {
             mod outer { #[cfg_attr(unix, path = "unix.rs")] #[cfg_attr(windows, path = "windows.rs")] mod sys; }
             #[path = "folder"] mod here { mod r#in; }
         "#;
-        let shown: Vec<_> = find(text).unwrap().modules.into_iter().map(|it| (it.outer, it.name, it.paths)).collect();
+        let shown: Vec<_> =
+            find(text).unwrap().modules.into_iter().map(|it| (it.outer, it.name, it.paths)).collect();
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(
             shown,

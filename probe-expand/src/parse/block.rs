@@ -64,7 +64,9 @@ pub(crate) fn beginning(trees: &[TokenTree]) -> Option<Beginning> {
     match &trees[at..] {
         [TokenTree::Ident(word), TokenTree::Ident(_), ..] if word == "fn" => Some(Beginning::FunctionOrBlock),
         [TokenTree::Ident(word), TokenTree::Ident(name), end, ..] if word == "mod" => match end {
-            TokenTree::Punct(_) if is_punct(end, ';') => Some(Beginning::ModuleInFile(name.unraw().to_string())),
+            TokenTree::Punct(_) if is_punct(end, ';') => {
+                Some(Beginning::ModuleInFile(name.unraw().to_string()))
+            }
             _ => Some(Beginning::FunctionOrBlock),
         },
         [TokenTree::Ident(word), ..] if word == "impl" || word == "trait" => Some(Beginning::FunctionOrBlock),

@@ -55,8 +55,8 @@ fn other_manifest(manifest: &str) -> String {
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
     workspace["members"] = vec![
-        "probe-target", "probe-core", "probe-lang", "probe-report", "probe-expand", "probe-macros", "probe-patch",
-        "probe-runtime",
+        "probe-target", "probe-core", "probe-lang", "probe-report", "probe-expand", "probe-macros",
+        "probe-patch", "probe-runtime",
     ]
     .into();
     workspace.remove("default-members");
@@ -88,8 +88,7 @@ fn workspace() -> &'static Path {
         let runtime = to.join("runtime");
         for part in [
             "probe-runtime", "probe-core", "probe-lang", "probe-report", "probe-target", "probe-patch",
-            "probe-expand",
-            "probe-macros",
+            "probe-expand", "probe-macros",
         ] {
             copy(&root.join(part), &runtime.join(part), &member);
         }
