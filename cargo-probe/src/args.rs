@@ -49,13 +49,14 @@ pub enum Command {
     Explain(Build),
 }
 
-/// What is built.
+/// The part of the command line about the build.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Build {
-    /// Which functions get a probe, by a selector: 'net::**, !**::fmt' [default: all of the workspace]
+    /// Which functions get a probe, by a selector: `net::**, !**::fmt`
+    /// [default: all of the workspace]
     #[arg(long, value_name = "SELECTOR")]
     pub only: Option<String>,
-    /// Which functions of dependencies get one, too: 'tokio::**, hyper::**'
+    /// Which functions of dependencies get one, too: `tokio::**, hyper::**`
     #[arg(long, value_name = "SELECTOR")]
     pub deps: Option<String>,
     /// Small functions get one, too: those marked #[inline], and those of one short expression
@@ -74,13 +75,13 @@ impl Build {
     }
 }
 
-/// What is built, and what is measured.
+/// A build, and the selector of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Measure {
     /// Which of the probes are measured, by a selector
     #[arg(long, value_name = "SELECTOR", default_value = "**")]
     pub select: String,
-    /// What is built.
+    /// The build.
     #[command(flatten)]
     pub build: Build,
 }

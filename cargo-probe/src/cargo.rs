@@ -1,4 +1,4 @@
-//! Drives cargo: the compiler's wrapper, the runner of programs, and what is measured.
+//! Drives cargo: the compiler's wrapper, the runner of programs, and their measurement.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ pub const DOCUMENTER: &str = "rustdoc-with-probes";
 /// As above, for the programs: `probectl run`.
 pub const PROBECTL: &str = "probectl";
 
-/// What the programs are told.
+/// The measurement of the programs, and how they learn of it.
 pub enum Measured {
     /// Nothing: `PROBES` is the user's.
     Nothing,

@@ -1,7 +1,7 @@
-//! What a build's compilers are told: which functions get probes, and where the runtime is.
+//! The instructions for a build's compilers: which functions get probes, and where the runtime is.
 //!
-//! It stands in a file beside the compiler's wrapper, in a folder that its contents name. Cargo
-//! takes the wrapper's path for a part of the compiler, so another choice rebuilds what it must.
+//! They stand in a file beside the compiler's wrapper, in a folder that its contents name. Cargo
+//! takes the wrapper's path for a part of the compiler, so another choice rebuilds the crates.
 
 use std::hash::{Hash, Hasher};
 use std::io::Write;
@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 /// The name of the file.
 pub const FILE: &str = "choice.json";
 
-/// What a build's compilers are told.
+/// Instructions for the compilers of a build.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Choice {
     /// Which functions: a selector. All, without one.
@@ -48,7 +48,7 @@ pub struct Runtime {
 pub struct Library {
     /// The target that it is for.
     pub target: String,
-    /// What its panics do: `unwind` or `abort`.
+    /// The effect of its panics: `unwind` or `abort`.
     pub panic: String,
     /// Its file.
     pub file: PathBuf,

@@ -7,8 +7,8 @@
 //!               │ fails: the functions that it blames lose their probes, and again
 //!               └ fails still: the crate as it is, whose errors are the user's
 //! ```
-//! Errors and warnings appear once the crate's fate is known. What tells cargo that it may go on
-//! passes at once.
+//! Errors and warnings appear once the crate's fate is known. A message that lets cargo
+//! begin with other crates passes at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -357,7 +357,7 @@ fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A run of the compiler, with what it said.
+/// A run of the compiler, with its messages.
 struct Run {
     status: ExitStatus,
     /// Its lines for people, as cargo reads them, and as diagnostics.

@@ -24,7 +24,7 @@ pub const DECLARATION: &str = "\n#[allow(unused_extern_crates)] extern crate __l
 pub struct Insertion {
     /// The byte of the text before which it is inserted.
     pub at: usize,
-    /// What is inserted.
+    /// The inserted text.
     pub text: String,
 }
 
@@ -59,7 +59,7 @@ fn is_end_of_line(rest: &str) -> bool {
     rest.contains('\n') && (line.is_empty() || line.starts_with("//"))
 }
 
-/// Where the lines of a text begin.
+/// The first bytes of a text's lines.
 pub struct Lines(Vec<usize>);
 
 impl Lines {

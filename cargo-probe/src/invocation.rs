@@ -1,9 +1,9 @@
-//! What a command line of rustc says of the crate. Pure.
+//! A command line of rustc, as far as it tells of the crate. Pure.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// What a command line says.
+/// A command line of rustc.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Invocation {
     /// The crate's name.
@@ -16,7 +16,7 @@ pub struct Invocation {
     pub edition: String,
     /// The target; `None` for that of the compiler.
     pub target: Option<String>,
-    /// What its panics do, if that is said: `unwind` or `abort`.
+    /// The effect of its panics, if that is given: `unwind` or `abort`.
     pub panic: Option<String>,
     /// The end of its files' names.
     extra: String,

@@ -67,18 +67,18 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         }
         Command::List(build) | Command::Explain(build) => {
             let workspace = Workspace::new(build)?;
-            let built = workspace.run("build", &Measured::Nothing)?;
-            if built == ExitCode::SUCCESS {
+            let ended = workspace.run("build", &Measured::Nothing)?;
+            if ended == ExitCode::SUCCESS {
                 workspace.print(matches!(command, Command::List(_)));
             }
-            return Ok(built);
+            return Ok(ended);
         }
     };
     Workspace::new(build)?.run(name, &measured)
 }
 
-/// Returns what a command measures, from the program's start to its end: `run`, unless cargo's first
-/// argument is `test` or `bench`.
+/// Returns the measurement of a command, from the program's start to its end. It is one of
+/// `cargo run`, unless cargo's first argument is `test` or `bench`.
 fn measuring<'a>(measure: &'a Measure, consumer: &str) -> (&'a Build, &'static str, Measured) {
     let command = measure.build.command().unwrap_or("run");
     (&measure.build, command, Measured::Probes(format!("{}={consumer}", measure.select)))

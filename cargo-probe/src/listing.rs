@@ -38,7 +38,7 @@ pub struct Listed {
     pub line: usize,
     /// Why it has no probe.
     pub reason: Option<String>,
-    /// What its text was when the compiler refused its probe.
+    /// A hash of its text when the compiler refused its probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Listing {
     }
 }
 
-/// What a reason means, for people.
+/// Returns the meaning of a reason, for people.
 pub fn meaning(reason: &str) -> &str {
     match reason {
         "const" => "a const fn: it may run in the compiler",

@@ -59,9 +59,9 @@ fn link_entries(folder: &Path, here: &Path, is_own: impl Fn(&Path) -> bool) -> i
     for name in held.difference(&wanted) {
         let stale = here.join(name);
         if fs::symlink_metadata(&stale)?.is_dir() {
-            fs::remove_dir_all(stale)?
+            fs::remove_dir_all(stale)?;
         } else {
-            fs::remove_file(stale)?
+            fs::remove_file(stale)?;
         }
     }
     for name in &wanted {

@@ -71,7 +71,7 @@ pub fn compiler() -> Result<(String, String), Failure> {
     Ok((version, host))
 }
 
-/// What a panic may do. Each is a profile, too.
+/// The effects that a panic may have. Each is a profile, too.
 const PANICS: [&str; 2] = ["unwind", "abort"];
 
 /// Builds the library for these targets.
@@ -145,7 +145,7 @@ impl Package {
     fn new(what: &'static str, compiler: &str, package: &str, more: &str) -> Result<Self, Failure> {
         let source = source();
         let from = match &source {
-            Some(folder) => format!("path = {:?}", folder.join(package)),
+            Some(folder) => format!("path = {:?}", folder.join(package).to_string_lossy()),
             None => format!("version = \"={VERSION}\""),
         };
         let comma = if more.is_empty() { "" } else { ", " };

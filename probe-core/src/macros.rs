@@ -211,8 +211,8 @@ macro_rules! __probe_v1_definition {
     };
 }
 
-/// The value of one or several definitions, made by `Definition::$new`. A tool that places probes in
-/// a text tells the line and column of the function; otherwise they are those of the macro's call.
+/// The value of one or several definitions, made by `Definition::$new`. A tool that places probes
+/// in a text gives the line and column of the function. Otherwise they are those of the call.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]

@@ -31,13 +31,13 @@ pub struct FoundFunction {
     pub modules: Vec<String>,
     /// The name of its probe within the module: `handle`, `Server::accept`.
     pub name: String,
-    /// Where its name stands.
+    /// The place of its name.
     pub name_at: usize,
     /// Where its visibility, its qualifiers or the word `fn` stand, behind all attributes.
     pub begin: usize,
     /// Where its attributes stand, without their `#`, and its comments of documentation.
     pub attributes: Vec<[usize; 2]>,
-    /// Where the token before the whole function ends; 0 if there is none.
+    /// The end of the token before the whole function; 0 if there is none.
     pub previous_end: usize,
     /// Where its first statement may stand, behind the brace and inner attributes, and where the
     /// closing brace stands; `None` without a body.
@@ -230,8 +230,9 @@ fn is_no_code(before: &[TokenTree]) -> bool {
     match before {
         [.., rules, bang, TokenTree::Ident(_)] if is_punct(bang, '!') => is_word(rules, "macro_rules"),
         // `macro name { … }` and `macro name($a:expr) { … }`.
-        [.., word, TokenTree::Ident(_)] => is_word(word, "macro"),
-        [.., word, TokenTree::Ident(_), TokenTree::Group(_)] => is_word(word, "macro"),
+        [.., word, TokenTree::Ident(_)] | [.., word, TokenTree::Ident(_), TokenTree::Group(_)] => {
+            is_word(word, "macro")
+        }
         [.., word, TokenTree::Literal(_)] | [.., word] => is_word(word, "extern"),
         [] => false,
     }
@@ -278,7 +279,7 @@ fn paths(attributes: &[Group]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Each function: its name, its first token, and what is left of it after its reasons.
+    /// Each function: its name, and the reasons against a probe.
     fn shown(text: &str) -> Vec<String> {
         let found = find(text).unwrap();
         let show = |it: &FoundFunction| {

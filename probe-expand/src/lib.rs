@@ -1,7 +1,8 @@
 //! The expansion of `#[probe]` and `probe!()`, as a library.
 //!
 //! [`probe_macros`](https://docs.rs/probe-macros) is its face for compilers: it documents the
-//! attribute. Tools that place probes in sources find functions, with the feature `find`, by the same rules.
+//! attribute. With the feature `find`, tools that place probes in sources find functions by the
+//! same rules.
 //!
 //! ```text
 //! #[probe(…)] fn … ──▶ args ─┐                              ┌▶ replace ▶ what can be replaced

@@ -1,8 +1,8 @@
 //! The procedural macros of [`probe_runtime`](https://docs.rs/probe-runtime). Use them through that
 //! crate, which re-exports them.
 //!
-//! [`probe_expand`] does the work. Expansions contain no machine code, since a procedural macro sees
-//! the machine that compiles, and not the target.
+//! [`probe_expand`] does the work. Expansions contain no machine code, since a procedural macro
+//! sees the machine that compiles, and not the target.
 #![forbid(unsafe_code)]
 
 use proc_macro::TokenStream;

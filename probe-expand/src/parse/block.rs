@@ -48,7 +48,7 @@ fn elements(body: TokenStream) -> Vec<Element> {
 }
 
 #[cfg(feature = "find")]
-/// What begins at a place where an item may begin.
+/// An item that begins at a place where one may begin.
 pub(crate) enum Beginning {
     FunctionOrBlock,
     /// `mod name;`.

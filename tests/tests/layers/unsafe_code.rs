@@ -44,7 +44,7 @@ fn list(workspace: &Path) -> String {
         let all = sources(&krate.replace('-', "_"));
         let root = fs::read_to_string(&all[0].path).unwrap();
         if root.contains("#![forbid(unsafe_code)]") {
-            forbidding.push(format!("`{krate}`"));
+            forbidding.push(format!("- `{krate}`\n"));
             continue;
         }
         assert!(root.contains("#![deny(unsafe_code)]"), "{krate} neither denies nor forbids unsafe code");
@@ -55,7 +55,7 @@ fn list(workspace: &Path) -> String {
             rows.into_iter().collect::<String>()
         );
     }
-    let _ = write!(list, "\n## Crates without\n{} forbid it.\n", forbidding.join(", "));
+    let _ = write!(list, "\n## Crates without\nThese forbid it:\n{}", forbidding.concat());
     list
 }
 
@@ -63,7 +63,8 @@ fn list(workspace: &Path) -> String {
 fn crates(workspace: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(workspace).unwrap().map(|it| it.unwrap());
     let names = entries.map(|it| it.file_name().into_string().unwrap());
-    names.filter(|it| it.starts_with("probe-") && workspace.join(it).join("src/lib.rs").is_file()).collect()
+    let is_ours = |it: &String| it.starts_with("probe-") || it == "cargo-probe";
+    names.filter(|it| is_ours(it) && workspace.join(it).join("src/lib.rs").is_file()).collect()
 }
 
 /// A file's line, if it allows unsafe code.
