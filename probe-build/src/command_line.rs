@@ -2,8 +2,12 @@
 //! the build asks for debug info, and which arguments are useless or harmful in a second run of a
 //! command.
 //!
+//! `invocation` reads whole command lines, of which `cc` has no share.
+//!
 //! The last flag about a subject decides, as in the compilers. The compiler itself is queried
 //! about everything that the flags leave open (the target, the code model), see `dialect`.
+
+pub(crate) mod invocation;
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -12,10 +16,14 @@ use crate::report::PlainReason;
 
 /// Arguments whose value is the next argument.
 const WITH_VALUE: &[&str] = &[
-    "-I", "-D", "-U", "-o", "-x", "-include", "-imacros", "-include-pch", "-isystem", "-iquote",
-    "-idirafter", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-isysroot", "-imultilib", "-Xclang",
-    "-Xassembler", "-Xpreprocessor", "-Xlinker", "-mllvm", "-MF", "-MT", "-MQ", "-MJ", "-arch", "-target",
-    "-aux-info", "-T", "-L", "-l", "-B", "--param",
+    "-I", "-D", "-U", "-F", "-o", "-x", "-include", "-imacros", "-include-pch", "-isystem", "-iquote",
+    "-idirafter", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-isysroot", "-iwithsysroot",
+    "-cxx-isystem", "-isystem-after", "-stdlib++-isystem", "-iframework", "-ivfsoverlay", "-imultilib",
+    "-imultiarch", "-Xclang", "-Xassembler", "-Xpreprocessor", "-Xlinker", "-mllvm", "-MF", "-MT", "-MQ",
+    "-MJ", "-arch", "-target", "-aux-info", "-T", "-Tbss", "-Tdata", "-Ttext", "-L", "-l", "-B", "-A", "-G",
+    "-u", "-z", "-e", "-h", "-R", "-rpath", "-framework", "-dumpbase", "-dumpbase-ext", "-dumpdir",
+    "-wrapper", "-serialize-diagnostics", "--serialize-diagnostics", "--param", "--sysroot",
+    "-gcc-toolchain",
 ];
 
 /// Returns the arguments, each with its value if that is a separate argument.
@@ -33,18 +41,17 @@ fn options(args: &[OsString]) -> impl Iterator<Item = (&str, &[OsString])> {
 /// Returns why code that is compiled with these arguments gets no sites.
 pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
     // A later flag can revoke each of these.
-    let (mut lto, mut split_stack, mut split_dwarf, mut intel) = (None, None, None, None);
+    let lto = optimises_while_linking(args);
+    let (mut split_stack, mut split_dwarf, mut intel) = (None, None, None);
     let (mut stabs, mut others) = (None, None);
     for (flag, option) in options(args) {
         match flag {
-            "-fno-lto" => lto = None,
             "-fno-split-stack" => split_stack = None,
             "-gno-split-dwarf" => split_dwarf = None,
             "-g0" => stabs = None,
             "-fsplit-stack" => split_stack = Some(flag),
             "-emit-llvm" | "-fsyntax-only" | "-S" | "-E" | "-M" | "-MM" => others = Some(flag),
             "-x" => others = others.or(option.get(1).and_then(|name| foreign_language(name))),
-            _ if flag == "-flto" || flag.starts_with("-flto=") => lto = Some(flag),
             _ if flag.starts_with("-gsplit-dwarf") => split_dwarf = Some(flag),
             // Debug information with another kind of line numbers.
             _ if flag.starts_with("-gstabs") => stabs = (!flag.ends_with('0')).then_some(flag),
@@ -55,6 +62,13 @@ pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
     }
     let flag = lto.or(split_stack).or(split_dwarf).or(stabs).or(intel).or(others)?;
     Some(PlainReason::Flag(flag.to_owned()))
+}
+
+/// Returns the flag by which code is optimised while it is linked. Its objects have no assembly.
+pub(crate) fn optimises_while_linking(args: &[OsString]) -> Option<&str> {
+    let is_about_it = |flag: &&str| matches!(*flag, "-flto" | "-fno-lto") || flag.starts_with("-flto=");
+    let last = options(args).map(|(flag, _)| flag).filter(is_about_it).last();
+    last.filter(|flag| *flag != "-fno-lto")
 }
 
 /// Returns the name in `-x name`, unless it is C, C++, or nothing.
@@ -97,6 +111,12 @@ pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
     })
 }
 
+/// Returns the arguments for making assembly. Those of the assembler are removed: clang warns that
+/// they are unused.
+pub(crate) fn for_compiling(args: &[OsString]) -> Vec<OsString> {
+    keep(args, |flag| !flag.starts_with("-Wa,") && flag != "-Xassembler")
+}
+
 /// Returns the arguments for assembling. Arguments that set a file's language, read headers or
 /// write dependency files are removed.
 pub(crate) fn for_assembly(args: &[OsString]) -> Vec<OsString> {
@@ -132,11 +152,6 @@ pub(crate) fn with_arguments(command: &Command, arguments: &[OsString]) -> Comma
         };
     }
     new
-}
-
-pub(crate) fn again(command: &Command) -> Command {
-    let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
-    with_arguments(command, &arguments)
 }
 
 /// Returns the first line of a command's error output that names a problem, for one line of a

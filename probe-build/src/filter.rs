@@ -16,6 +16,10 @@ use crate::outcome::Exclusion;
 pub(crate) struct Exclusions {
     pub(crate) functions: Vec<String>,
     pub(crate) files: Vec<String>,
+    /// If there are any, other functions are excluded, too.
+    pub(crate) only_functions: Vec<String>,
+    /// If there are any, functions in other files are excluded, too.
+    pub(crate) only_files: Vec<String>,
     pub(crate) system_headers: bool,
     pub(crate) min_instructions: usize,
 }
@@ -27,6 +31,8 @@ impl Exclusions {
             // A path of C++ is one name: `*` goes over `::`.
             functions: Patterns::compile("exclude_functions", &self.functions, false)?,
             files: Patterns::compile("exclude_files", &self.files, true)?,
+            only_functions: Patterns::compile("functions", &self.only_functions, false)?,
+            only_files: Patterns::compile("files", &self.only_files, true)?,
             system_headers: self.system_headers,
             min_instructions: self.min_instructions,
         })
@@ -56,6 +62,11 @@ impl Patterns {
         Ok(Self { set, texts: texts.to_vec() })
     }
 
+    /// Returns whether there are patterns, of which none matches.
+    fn rule_out(&self, text: impl AsRef<Path>) -> bool {
+        !self.texts.is_empty() && !self.set.is_match(text)
+    }
+
     /// Returns the first pattern that matches.
     fn matching(&self, text: impl AsRef<Path>) -> Option<&str> {
         self.set.matches(text).first().map(|at| self.texts[*at].as_str())
@@ -64,9 +75,11 @@ impl Patterns {
 
 /// [`Exclusions`], compiled for queries.
 #[derive(Clone, Debug)]
-pub(crate) struct Filter {
+pub struct Filter {
     functions: Patterns,
     files: Patterns,
+    only_functions: Patterns,
+    only_files: Patterns,
     system_headers: bool,
     min_instructions: usize,
 }
@@ -86,6 +99,9 @@ impl Filter {
             }
             if let Some(pattern) = self.files.matching(&function.file) {
                 return Err(Exclusion::File(pattern.to_owned()));
+            }
+            if self.only_functions.rule_out(&function.path) || self.only_files.rule_out(&function.file) {
+                return Err(Exclusion::NotChosen);
             }
             let is_in_system_header = || {
                 let mut known = is_system_file.borrow_mut();

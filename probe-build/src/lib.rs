@@ -118,10 +118,13 @@ mod build;
 mod command_line;
 mod console;
 mod dialect;
+#[doc(hidden)]
+pub mod driver;
 mod error;
 mod filter;
 mod jobs;
 mod outcome;
+mod placing;
 mod report;
 mod unit;
 

@@ -60,6 +60,8 @@ pub enum Exclusion {
     Function(String),
     /// This glob of `exclude_files` matches its file.
     File(String),
+    /// The user chose functions or files, and none of them is this one (`probe-cc`).
+    NotChosen,
     /// It comes from a system header.
     SystemHeader,
     /// It has fewer instructions than the setting requires.
@@ -159,6 +161,7 @@ impl fmt::Display for Exclusion {
         match self {
             Self::Function(glob) => write!(f, "exclude_functions(\"{glob}\") matches its path"),
             Self::File(glob) => write!(f, "exclude_files(\"{glob}\") matches its file"),
+            Self::NotChosen => f.write_str("no line of the filter chooses it"),
             Self::NoHooks => f.write_str("the compiler put no hooks into it"),
             Self::SystemHeader => f.write_str("it comes from a system header"),
             Self::TooSmall { instructions, minimum } => {

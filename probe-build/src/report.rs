@@ -175,6 +175,9 @@ pub enum PlainReason {
     Compiler(String),
     /// A flag that prevents sites.
     Flag(String),
+    /// The command line does not make an object from a source, or more than that. The text says
+    /// which part of it.
+    Command(String),
     /// The compiler makes an object from the file, but no assembly. The text is its message.
     Assembly(String),
     /// The assembly contains something that is not understood well enough to change it. The text
@@ -214,6 +217,7 @@ impl fmt::Display for PlainReason {
             Self::Compiler(compiler) => write!(f, "{compiler}; sites are placed with gcc and clang"),
             Self::Flag(flag) => write!(f, "sites are not placed in what {flag} makes"),
             Self::Assembly(message) => write!(f, "the compiler makes no assembly of it: {message}"),
+            Self::Command(what) => f.write_str(what),
             Self::Unplaced(message) => write!(f, "{message}"),
             Self::Assembler(message) => write!(f, "the assembler refuses its sites: {message}"),
         }

@@ -1,23 +1,22 @@
-//! The life of one file, and the names of its objects: compile to assembly, place sites, assemble.
-//! If one of these steps fails, cc makes the plain object.
+//! The files of a build, and the names of their objects. A file becomes an object with sites
+//! (`placing`), or the plain one that cc makes.
 //!
 //! The compiler's output is held back until it is known which object results. cc itself reports the
 //! messages of a plain object. So a mistake in the user's code is reported once, in cc's words.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{env, fs};
+use std::process::Command;
 
-use crate::asm::{self, Family, Function, Request};
-use crate::command_line::{self, complaint};
 use crate::console::Console;
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::outcome::{Outcome, Sites};
+use crate::outcome::Sites;
+use crate::placing::{Placing, UnitFiles, package};
 use crate::report::{FileReport, PlainReason};
 
 /// One file to compile.
@@ -105,7 +104,7 @@ impl Context {
     /// Makes the object of a unit.
     pub(crate) fn compile(&self, unit: &Unit) -> Result<FileReport, Error> {
         match self.place(unit)? {
-            Ok((object, functions)) => Ok(FileReport::placed(unit.source.clone(), object, functions)),
+            Ok(report) => Ok(report),
             Err(reason) => Ok(FileReport::plain_object(unit.source.clone(), self.plain(unit)?, reason)),
         }
     }
@@ -119,148 +118,37 @@ impl Context {
     }
 
     /// Makes the object with sites.
-    #[expect(clippy::type_complexity, reason = "the object and its functions, used here only")]
-    fn place(&self, unit: &Unit) -> Result<Result<(PathBuf, Vec<(Function, Outcome)>), PlainReason>, Error> {
+    fn place(&self, unit: &Unit) -> Result<Result<FileReport, PlainReason>, Error> {
         let dialect = match self.dialects.get(unit.extension()) {
             Some(Ok(dialect)) => dialect,
             Some(Err(reason)) => return Ok(Err(reason.clone())),
             None => return Ok(Err(PlainReason::Language(unit.extension().to_owned()))),
         };
         let files = UnitFiles::of(&unit.stem);
-        let mut compile = self.to_assembly(dialect.family, self.sites, &unit.source, &files.assembly);
-        let compiled = match run(&mut compile) {
-            Ok(output) => output,
-            Err(message) => return Ok(Err(PlainReason::Assembly(message))),
-        };
-        let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
-        let Some(source) = asm::decode(source) else {
-            return Ok(Err(PlainReason::Unplaced(
-                "the assembly has characters of Unicode's private use".to_owned(),
-            )));
-        };
-        let wants = self.filter.for_unit(&dialect.system);
-        let request = Request {
+        let package = package();
+        let placing = Placing {
+            compiler: &self.compiler,
+            dialect,
+            filter: &self.filter,
             sites: self.sites,
-            compiler: dialect.family,
-            keep_debug: self.keeps_debug(),
-            package: &package(),
-            wants: &wants,
-            without_hooks: &|| {
-                let mut again =
-                    self.to_assembly(dialect.family, Sites::None, &unit.source, &files.without_hooks);
-                run(&mut again).ok()?;
-                asm::decode(fs::read(&files.without_hooks).ok()?)
-            },
+            package: &package,
+            folder: "",
+            stderr: None,
         };
-        let quoted = asm::quoted(&source);
-        let placed = match asm::place(&quoted, &request) {
+        let placed = match placing.object(&unit.source, &files)? {
             Ok(placed) => placed,
-            Err(unplaced) => return Ok(Err(PlainReason::Unplaced(unplaced.to_string()))),
+            Err(reason) => return Ok(Err(reason)),
         };
-        drop(quoted);
-        drop(source);
-        fs::write(&files.placed, asm::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
-        let mut assemble = self.to_object(dialect.family, &files);
-        // Warnings of a successful assembler about the compiler's own text are dropped: cc alone
-        // would not have shown them.
-        if let Err(message) = run(&mut assemble) {
-            return Ok(Err(PlainReason::Assembler(message)));
-        }
-        self.console.forward(&compile, &compiled);
+        self.console.forward(&placed.compile, &placed.compiled);
         if !self.saves_temporaries() {
             files.remove();
         }
-        Ok(Ok((files.object, placed.functions)))
-    }
-
-    fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
-        let mut command = command_line::again(&self.compiler);
-        if !self.keeps_debug() {
-            // For the functions' files and lines. Unrequested debug information is removed again.
-            command.arg("-g1");
-        }
-        if family == Family::Gnu {
-            // Prints each instruction's pattern, which distinguishes a tail call from a jump
-            // through a table.
-            command.arg("-dp");
-        } else {
-            // Comments distinguish code compiled from C from assembly in the source.
-            command.arg("-fverbose-asm");
-        }
-        if sites == Sites::InstrumentFunctions {
-            command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
-            if family == Family::Gnu {
-                // Otherwise, two functions inlined into one may share a call of the exit hook,
-                // distinguished at run time.
-                command.arg("-fno-crossjumping");
-            }
-        }
-        command.arg("-S").arg("-o").arg(assembly).arg(source);
-        command
-    }
-
-    fn to_object(&self, family: Family, files: &UnitFiles) -> Command {
-        let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
-        let mut command =
-            command_line::with_arguments(&self.compiler, &command_line::for_assembly(&arguments));
-        if family == Family::Clang {
-            // Compiler flags have no effect here, which is not a mistake.
-            command.arg("-Qunused-arguments");
-        }
-        command.args(["-x", "assembler", "-c", "-o"]).arg(&files.object).arg(&files.placed);
-        command
-    }
-
-    fn keeps_debug(&self) -> bool {
-        let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
-        command_line::wants_debug_info(&arguments)
+        Ok(Ok(FileReport::placed(unit.source.clone(), files.object, placed.functions)))
     }
 
     fn saves_temporaries(&self) -> bool {
         let is_such = |argument: &OsStr| argument.as_encoded_bytes().starts_with(b"-save-temps");
         self.compiler.get_args().any(is_such)
-    }
-}
-
-/// The files made from a unit.
-#[derive(Debug)]
-struct UnitFiles {
-    assembly: PathBuf,
-    without_hooks: PathBuf,
-    placed: PathBuf,
-    object: PathBuf,
-}
-
-impl UnitFiles {
-    fn of(stem: &Path) -> Self {
-        Self {
-            assembly: stem.with_extension("s"),
-            without_hooks: stem.with_extension("plain.s"),
-            placed: stem.with_extension("probes.s"),
-            object: stem.with_extension("o"),
-        }
-    }
-
-    fn remove(&self) {
-        for file in [&self.assembly, &self.without_hooks, &self.placed] {
-            // A file that stays does no harm.
-            let _ = fs::remove_file(file);
-        }
-    }
-}
-
-/// Returns the package being built, as cargo names it; empty outside build scripts.
-fn package() -> String {
-    let variable = |name: &str| env::var(name).unwrap_or_default();
-    format!("{} {}", variable("CARGO_PKG_NAME"), variable("CARGO_PKG_VERSION"))
-}
-
-/// Runs a command to its end; the error is its complaint.
-fn run(command: &mut Command) -> Result<Output, String> {
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(output),
-        Ok(output) => Err(complaint(&output.stderr)),
-        Err(error) => Err(format!("{}: {error}", command.get_program().display())),
     }
 }
 

@@ -19,6 +19,7 @@ libfuzzer_sys::fuzz_target!(|source: &str| {
                     compiler,
                     keep_debug,
                     package: "",
+                    folder: "",
                     wants: &|_| Ok(()),
                     without_hooks: &|| None,
                 };

@@ -67,7 +67,7 @@ impl<'a> File<'a> {
         sections: &Sections<'a>,
         skips: &mut usize,
     ) -> Outcome {
-        let package = self.package(&function.symbol);
+        let package = self.package(function);
         let identity = |kind| Identity {
             package: package.clone(),
             path: function.path.clone(),

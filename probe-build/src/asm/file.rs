@@ -25,6 +25,8 @@ pub(crate) struct Request<'a> {
     pub keep_debug: bool,
     /// The package of the file.
     pub package: &'a str,
+    /// The folder of relative file names; empty if the package tells files apart.
+    pub folder: &'a str,
     /// Returns whether a function should have sites.
     pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
     /// Returns the file's assembly without hooks, if available (`InstrumentFunctions`). Called if a
@@ -112,8 +114,14 @@ impl File<'_> {
     }
 
     /// Returns the package for the probes of a function that other files don't see.
-    pub(super) fn package(&self, symbol: &str) -> String {
-        let is_global = self.extents.global.contains(name::without_suffixes(symbol));
-        if is_global { String::new() } else { self.request.package.to_owned() }
+    pub(super) fn package(&self, function: &Function) -> String {
+        let Request { package, folder, .. } = self.request;
+        if self.extents.global.contains(name::without_suffixes(&function.symbol)) {
+            String::new()
+        } else if function.file.starts_with('/') {
+            (*package).to_owned()
+        } else {
+            format!("{package}{folder}")
+        }
     }
 }

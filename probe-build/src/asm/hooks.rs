@@ -248,7 +248,7 @@ impl<'a> File<'a> {
             let known = &probes[usize::from(hook.kind == Kind::Exit)];
             let probe = known.get().unwrap_or_else(|| {
                 let identity = Identity {
-                    package: self.package(&function.symbol),
+                    package: self.package(function),
                     path: function.path.clone(),
                     file: function.file.clone(),
                     line: function.line,

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use super::Build;
+use crate::command_line::invocation::LANGUAGES;
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::outcome::Sites;
 use crate::report::{FileReport, PlainReason, Report};
 use crate::unit::{Context, Names, Unit};
 use crate::{command_line, jobs};
-
-/// The file extensions that gcc and clang accept for C and C++.
-const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];
 
 /// Whether the program is built without probes.
 fn is_off() -> bool {

@@ -17,6 +17,7 @@ pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
         compiler,
         keep_debug: true,
         package: "package 1.0.0",
+        folder: "",
         wants: &|_| Ok(()),
         without_hooks: &|| None,
     }
