@@ -129,6 +129,11 @@ pub(crate) fn for_assembly(args: &[OsString]) -> Vec<OsString> {
     })
 }
 
+/// Returns the arguments without those that set a file's language, so that its extension does.
+pub(crate) fn without_language(args: &[OsString]) -> Vec<OsString> {
+    keep(args, |flag| !flag.starts_with("-x"))
+}
+
 fn keep(args: &[OsString], is_kept: impl Fn(&str) -> bool) -> Vec<OsString> {
     options(args).filter(|(flag, _)| is_kept(flag)).flat_map(|(_, option)| option.iter().cloned()).collect()
 }

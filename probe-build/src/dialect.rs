@@ -33,6 +33,12 @@ impl Dialect {
         extension: &str,
         out_dir: &Path,
     ) -> Result<Result<Self, PlainReason>, Error> {
+        // Compilers predefine nothing for text that is preprocessed already.
+        let extension = match extension {
+            "i" => "c",
+            "ii" => "cpp",
+            other => other,
+        };
         let file = out_dir.join("probe-build-empty").with_extension(extension);
         fs::write(&file, "").map_err(Error::file(&file, "write"))?;
         let arguments: Vec<_> = compiler.get_args().map(OsStr::to_owned).collect();

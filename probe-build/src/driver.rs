@@ -96,7 +96,7 @@ impl<'a> Driver<'a> {
     pub fn object(&mut self, number: usize, object: &Path) -> Result<Result<Object, PlainReason>, Error> {
         let source = &self.invocation.sources[number];
         let mut compiler = self.with(&self.invocation.flags);
-        let dialect = match self.dialect(&compiler, self.invocation.extension(source))? {
+        let dialect = match self.dialect(self.invocation.extension(source))? {
             Ok(dialect) => dialect,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -148,15 +148,12 @@ impl<'a> Driver<'a> {
         command_line::with_arguments(self.compiler, &[&own, args].concat())
     }
 
-    fn dialect(
-        &mut self,
-        compiler: &Command,
-        extension: &str,
-    ) -> Result<Result<Dialect, PlainReason>, Error> {
+    fn dialect(&mut self, extension: &str) -> Result<Result<Dialect, PlainReason>, Error> {
         if let Some(known) = self.dialects.get(extension) {
             return Ok(known.clone());
         }
-        let dialect = Dialect::query(compiler, extension, self.scratch)?;
+        let compiler = self.with(&command_line::without_language(&self.invocation.flags));
+        let dialect = Dialect::query(&compiler, extension, self.scratch)?;
         self.dialects.insert(extension.to_owned(), dialect.clone());
         Ok(dialect)
     }

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::obstacle;
+use super::{WITH_VALUE, obstacle};
 use crate::asm::Family;
 use crate::report::PlainReason;
 
@@ -73,9 +73,9 @@ impl Invocation {
     }
 
     /// Returns the extension of an empty file in the source's language.
-    pub(crate) fn extension<'a>(&'a self, source: &'a Path) -> &'a str {
-        match self.language {
-            // `-x` is among the flags.
+    pub(crate) fn extension<'a>(&self, source: &'a Path) -> &'a str {
+        match self.language.as_deref() {
+            Some("c++" | "c++-cpp-output") => "cpp",
             Some(_) => "c",
             None => extension(source),
         }
@@ -109,6 +109,8 @@ impl Reader {
             self.refuse(PlainReason::Command("the source is standard input".to_owned()));
         } else if !bytes.starts_with(b"-") {
             self.inputs.push((at, PathBuf::from(&option[0]), self.language.clone()));
+        } else if WITH_VALUE.contains(&flag) && option.len() == 1 {
+            self.refuse(PlainReason::Command(format!("{flag} without a value")));
         } else if flag == "-c" {
             self.is_compile_only = true;
         } else if let Some(joined) = flag.strip_prefix("-o") {
