@@ -51,7 +51,7 @@ impl Globs {
 /// An object with sites.
 #[derive(Debug)]
 pub struct Object {
-    /// What became of its functions.
+    /// The outcome of its functions.
     pub report: FileReport,
     /// The compiler's output.
     pub stdout: Vec<u8>,
@@ -69,7 +69,7 @@ pub struct Driver<'a> {
     pub filter: &'a Filter,
     /// An empty folder for files of the way to an object.
     pub scratch: &'a Path,
-    /// Where the compiler runs.
+    /// The folder in which the compiler runs.
     pub folder: &'a Path,
     /// Whether the compiler shows its messages as they come, as on a terminal.
     pub shows: bool,

@@ -26,7 +26,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) package: &'a str,
     /// The folder of relative file names; empty if the package tells files apart.
     pub(crate) folder: &'a str,
-    /// Where the compiler writes its messages; `None` collects them.
+    /// The target of the compiler's messages; `None` collects them.
     pub(crate) stderr: Option<fn() -> Stdio>,
 }
 

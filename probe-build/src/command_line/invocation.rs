@@ -1,9 +1,9 @@
-//! What a command line of a compiler's driver asks for: objects that get sites, or something else,
-//! which the compiler itself does.
+//! Reads a command line of a compiler's driver: does it ask for objects that get sites, or for
+//! something else, which the compiler itself does?
 //!
-//! Only two forms get sites: one source to one object (`-c`), and sources to a program. Whatever
-//! else a command line may ask for, such as further outputs that are named after the object, is the
-//! compiler's own affair.
+//! Only two forms get sites: one source to one object (`-c`), and sources to a program. All others,
+//! such as those with further outputs that are named after the object, are the compiler's own
+//! affair.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
