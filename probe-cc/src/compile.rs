@@ -39,7 +39,9 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
         }
     };
     let mut driver = Driver::new(&compiler, &invocation, &filter, scratch.path(), &folder);
-    driver.shows = io::stderr().is_terminal();
+    // On a terminal, the compiler has its colours and the width. With several sources, nobody would
+    // know which of them it has told about if one fails.
+    driver.shows = io::stderr().is_terminal() && invocation.sources.len() == 1;
     let done = match objects(&mut driver, scratch.path(), &signals) {
         Ok(made) => {
             // A reader that has gone away loses messages, as the compiler's own would be lost.
@@ -52,7 +54,7 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
                 Form::Object(_) => Ok(ExitCode::SUCCESS),
                 Form::Linked(args, places) => {
                     let objects: Vec<_> = made.iter().map(|it| it.report.object().to_owned()).collect();
-                    status(&mut driver.linking(args, places, &objects)).map_err(Some)
+                    status(&mut driver.linking(args, places, &objects)).map_err(Err)
                 }
             }
         }
@@ -62,9 +64,10 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
                 // The compiler has told its mistakes: only its exit status is missing.
                 let mut again = compiler::again(&compiler);
                 again.args(args);
-                status(again.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())).map_err(Some)
+                status(again.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())).map_err(Err)
             } else {
-                Err(None)
+                // Its warnings stand on the terminal already.
+                Err(Ok(driver.shows.then_some("-w")))
             }
         }
     };
@@ -73,8 +76,10 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
     signals.obey();
     match done {
         Ok(code) => Ok(code),
-        Err(Some(error)) => Err(error),
-        Err(None) => instead(compiler, args),
+        Err(Err(error)) => Err(error),
+        Err(Ok(silent)) => {
+            instead(compiler, &[args, &silent.map(OsString::from).into_iter().collect::<Vec<_>>()].concat())
+        }
     }
 }
 

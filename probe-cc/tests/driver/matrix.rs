@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::objects::{code, sites};
-use crate::place::{Compiler, compilers, files, folder, text};
+use crate::place::{Compiler, compilers, files, folder, has, text};
 
 const FILES: &[(&str, &str)] = &[
     ("a.c", "#include \"h.h\"\nint f(int x) { return g(x) + 1; }\nint g(int x) { return x * X; }\n"),
@@ -16,7 +17,7 @@ const FILES: &[(&str, &str)] = &[
     ("careless.c", "int f(void) { int unused; return 1; }\nint h(void) { return undeclared_function(); }\n"),
     ("wrong.c", "int f(void) { return undeclared; }\nint g(void) { return 1 }\n"),
     ("missing.c", "#include \"none.h\"\n"),
-    ("inline.c", "int f(void) { __asm__(\"no_such_instruction\"); return 1; }\n"),
+    ("inline.c", "int f(void) { int unused; __asm__(\"no_such_instruction\"); return 1; }\n"),
     ("listing.c", "#warning \"look\"\nint f(void) { return 1; }\n"),
     ("text.s", "\t.text\n\t.globl s\ns:\tret\n\t.section .note.GNU-stack,\"\",@progbits\n"),
     ("text.S", "#define R ret\n\t.text\n\t.globl s\ns:\tR\n\t.section .note.GNU-stack,\"\",@progbits\n"),
@@ -194,6 +195,37 @@ fn cxx() {
     }
 }
 
+/// On a terminal there are colours, and each message once.
+#[test]
+fn on_a_terminal() {
+    if !has("script") {
+        return;
+    }
+    for compiler in compilers() {
+        let folder = folder("terminal", FILES);
+        for line in [
+            "-Wall -c careless.c", "-c wrong.c", "-Wall -c inline.c", "-Wall -c naked.c",
+            "-Wall careless.c -shared",
+        ] {
+            std::fs::write(folder.join("naked.c"), NAKED).unwrap();
+            let [plain, probed] = [compiler.plain(false), compiler.probed(false)].map(|command| {
+                let program = command.get_program().display().to_string();
+                let mut script = Command::new("script");
+                compiler.behind(&mut script);
+                script.env("TERM", "xterm").args(["-qec", &format!("{program} {line}"), "/dev/null"]);
+                let output = script.current_dir(&*folder).output().unwrap();
+                (output.status.code(), told(&output.stdout, "/none"))
+            });
+            assert_eq!(probed, plain, "{compiler:?} {line}");
+            assert!(probed.1.contains('\u{1b}'), "{compiler:?} {line}: {probed:?}");
+        }
+    }
+}
+
+/// The whole file is left alone, since its assembly is not understood.
+const NAKED: &str =
+    "int f(void) { int unused; return 1; }\n__asm__(\".macro m\\n.endm\\n.code32\\n.code64\");\n";
+
 /// A mistake in assembly is the assembler's, whose temporary files have other names each time.
 #[test]
 fn mistakes_in_assembly() {
@@ -212,7 +244,7 @@ fn functions_without_sites_are_as_ever() {
         for flags in ["-O0", "-O2", "-O2 -fPIC -ffunction-sections", "-O2 -g"] {
             let folder = folder("as-ever", FILES);
             let words = || flags.split(' ').chain(["-c", "a.c", "-o"]);
-            let made = |mut command: std::process::Command, name: &str| {
+            let made = |mut command: Command, name: &str| {
                 crate::place::done(command.current_dir(&*folder).args(words()).arg(name));
                 code(&std::fs::read(folder.join(name)).unwrap())
             };
