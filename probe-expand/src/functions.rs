@@ -22,6 +22,8 @@ pub struct Found {
     pub functions: Vec<FoundFunction>,
     /// Modules in files of their own: `mod name;`.
     pub modules: Vec<FoundModule>,
+    /// Files whose items stand here: `include!("path");`.
+    pub includes: Vec<FoundInclude>,
 }
 
 /// A function of a file. Places are bytes of the text.
@@ -60,6 +62,15 @@ pub struct FoundModule {
     pub name: String,
     /// The files that its `#[path]` names: none without one, several under `cfg_attr`.
     pub paths: Vec<String>,
+}
+
+/// A file whose items are included.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundInclude {
+    /// The modules around it in this text.
+    pub modules: Vec<String>,
+    /// The file, as the text names it.
+    pub path: String,
 }
 
 /// Finds the functions and modules of a file.
@@ -133,6 +144,9 @@ impl Walk {
                         && !is_no_code(&trees[..at])
                         && (are_items || !is_macro(&trees[..at]))
                     {
+                        if are_items && is_include(&trees[..at]) {
+                            self.include(group);
+                        }
                         self.scan(group.stream(), self.end(group.span_open()), are_items);
                     }
                 }
@@ -187,7 +201,7 @@ impl Walk {
             (body, self.end(begin), statements)
         });
         self.found.functions.push(FoundFunction {
-            modules: self.modules.iter().map(|(name, _)| name.clone()).collect(),
+            modules: self.module_names(),
             name: self.prefix.as_ref().map_or_else(|| name.clone(), |prefix| format!("{prefix}::{name}")),
             name_at: self.begin(function.name.span()),
             begin: signature.first().map_or(0, |first| self.begin(first.span())),
@@ -209,6 +223,17 @@ impl Walk {
         }
     }
 
+    fn module_names(&self) -> Vec<String> {
+        self.modules.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Takes the argument of an `include!`. Files that only a macro's expansion names stay unknown.
+    fn include(&mut self, arguments: &Group) {
+        if let Ok(path) = syn::parse2::<syn::LitStr>(arguments.stream()) {
+            self.found.includes.push(FoundInclude { modules: self.module_names(), path: path.value() });
+        }
+    }
+
     fn module_in_file(&mut self, item: &[TokenTree], name: String) {
         let (attributes, _) = split_attributes(item);
         self.found.modules.push(FoundModule { outer: self.modules.clone(), name, paths: paths(&attributes) });
@@ -222,6 +247,11 @@ fn is_macro(before: &[TokenTree]) -> bool {
         [.., bang, TokenTree::Ident(_)] => is_punct(bang, '!'),
         _ => false,
     }
+}
+
+/// Returns whether the next group is the arguments of `include!`.
+fn is_include(before: &[TokenTree]) -> bool {
+    matches!(before, [.., TokenTree::Ident(word), bang] if word == "include" && is_punct(bang, '!'))
 }
 
 /// Returns whether the next group is the rules of a macro, or declares foreign functions.
@@ -376,6 +406,19 @@ mod tests {
                 (vec![("here".to_owned(), names(&["folder"]))], "in".to_owned(), vec![]),
             ]
         );
+    }
+
+    #[test]
+    fn included_files() {
+        let text = r#"
+            include!("a.rs");
+            mod m { std::include! { r"b.rs" } include!(concat!(env!("OUT_DIR"), "/c.rs")); }
+            const D: &str = include_str!("d");
+            fn e() { let e = include!("e.rs"); f() }
+        "#;
+        let shown: Vec<_> =
+            find(text).unwrap().includes.into_iter().map(|it| (it.modules, it.path)).collect();
+        assert_eq!(shown, [(vec![], "a.rs".to_owned()), (vec!["m".to_owned()], "b.rs".to_owned())]);
     }
 
     #[test]
