@@ -1,4 +1,5 @@
-//! The files of a crate: its root, and the files of its modules, as rustc looks for them.
+//! The files of a crate: its root, the files of its modules, as rustc looks for them, and those
+//! that it includes.
 //!
 //! The Rust Reference, "Module source filenames", has the rules. A module under `cfg_attr(…, path)`
 //! may have several files. Modules that only a macro declares are found where they stand in its
@@ -8,7 +9,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probe_expand::{Found, FoundModule};
+use probe_expand::{Found, FoundInclude, FoundModule};
 
 use crate::insert::Lines;
 
@@ -39,6 +40,7 @@ pub fn read(root: &Path) -> Vec<Source> {
         let found = probe_expand::find(&text).map_err(|error| error.to_string());
         if let Ok(found) = &found {
             open.extend(found.modules.iter().flat_map(|module| file.files_of(module)));
+            open.extend(found.includes.iter().map(|include| file.included(include)));
         }
         sources.push(Source { path: file.path, lines: Lines::of(&text), text, modules: file.modules, found });
     }
@@ -54,6 +56,13 @@ struct File {
 }
 
 impl File {
+    /// Modules inside an included file are searched in its folder.
+    fn included(&self, include: &FoundInclude) -> Self {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let modules = self.modules.iter().chain(&include.modules).cloned().collect();
+        Self { path: folder.join(&include.path), modules, owns_folder: true }
+    }
+
     fn files_of(&self, module: &FoundModule) -> Vec<Self> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let mut inside = if self.owns_folder {
@@ -136,6 +145,21 @@ mod tests {
                 "src/b/d.rs b::d unread", "src/b/mod.rs b", "src/e2.rs a::e", "src/f.rs a::e::f",
                 "src/i/j.rs i::j", "src/i/k2.rs i::k", "src/lib.rs ",
             ]
+        );
+    }
+
+    #[test]
+    fn included_files_are_beside_the_file_that_includes_them() {
+        let folder = crate_of(&[
+            ("src/lib.rs", "mod a; include!(\"x/b.inc\");"),
+            ("src/a.rs", "mod i { include!(\"x/c.rs\"); } include!(\"gone.rs\");"),
+            ("src/x/b.inc", "mod d;"),
+            ("src/x/c.rs", ""),
+            ("src/x/d.rs", ""),
+        ]);
+        assert_eq!(
+            shown(folder.path()),
+            ["src/a.rs a", "src/lib.rs ", "src/x/b.inc ", "src/x/c.rs a::i", "src/x/d.rs d"]
         );
     }
 

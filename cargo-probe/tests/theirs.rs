@@ -116,13 +116,14 @@ fn a_program_is_as_without_probes_and_each_function_is_counted() {
     assert!(err(&probed).contains("panicked at app/src/util.rs:8:21:"), "{}", err(&probed));
     let expected = [
         "app::util::deep::down entry 1 5", "app::util::deep::down exit 1 5", "app::Thing::later entry 2 2",
-        "app::Thing::later exit 1 2", "app::block_on entry 2 2", "app::block_on exit 1 2",
-        "app::Thing::one_line entry 1 1", "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1",
-        "app::Thing::work exit 1 1", "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1",
-        "app::nested exit 1 1", "app::odd::odd entry 1 1", "app::odd::odd exit 1 1", "app::place entry 1 1",
-        "app::place exit 1 1", "app::util::boom entry 1 1", "app::util::boom exit 1 1",
-        "bare::add entry 1 1", "bare::add exit 1 1", "old::inner::at_most entry 1 1",
-        "old::inner::at_most exit 1 1", "old::sum entry 1 1", "old::sum exit 1 1",
+        "app::Thing::later exit 1 2", "app::included entry 1 1", "app::included exit 1 1",
+        "app::block_on entry 2 2", "app::block_on exit 1 2", "app::Thing::one_line entry 1 1",
+        "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1", "app::Thing::work exit 1 1",
+        "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1", "app::nested exit 1 1",
+        "app::odd::odd entry 1 1", "app::odd::odd exit 1 1", "app::place entry 1 1", "app::place exit 1 1",
+        "app::util::boom entry 1 1", "app::util::boom exit 1 1", "bare::add entry 1 1", "bare::add exit 1 1",
+        "old::inner::at_most entry 1 1", "old::inner::at_most exit 1 1", "old::sum entry 1 1",
+        "old::sum exit 1 1",
     ];
     let mut rows = rows(&probed);
     let mut expected = expected.map(str::to_owned).to_vec();
@@ -141,14 +142,14 @@ fn what_has_no_probe_is_named_with_its_reason() {
     assert_eq!(
         lines,
         [
-            "app::Thing::n app/src/main.rs:35 one short expression; --all probes it",
-            "app::Thing::short app/src/main.rs:40 the compiler refuses it: more than one statement",
-            "app::constant app/src/main.rs:61 a const fn: it may run in the compiler",
+            "app::Thing::n app/src/main.rs:37 one short expression; --all probes it",
+            "app::Thing::short app/src/main.rs:42 the compiler refuses it: more than one statement",
+            "app::constant app/src/main.rs:63 a const fn: it may run in the compiler",
         ],
         "{}",
         err(&explained)
     );
-    assert!(err(&explained).contains("17 functions, 14 with a probe"), "{}", err(&explained));
+    assert!(err(&explained).contains("18 functions, 15 with a probe"), "{}", err(&explained));
     let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
     let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);
@@ -168,6 +169,9 @@ fn tests_examples_and_releases_are_built_with_probes() {
         (out(&example), rows(&example)),
         ("1\n2\n", vec!["bare::add entry 1 2".to_owned(), "bare::add exit 1 2".to_owned()])
     );
+    let traced = theirs.cargo("probe trace --select bare::** --example shown -q", None);
+    assert_eq!(out(&traced), "1\n2\n");
+    assert!(err(&traced).contains("slow: bare::add took "), "{}", err(&traced));
     let released = theirs.cargo("probe count --select old::** --release -q", None);
     assert_eq!(released.status.code(), Some(7), "{}", err(&released));
     assert!(rows(&released).contains(&"old::sum entry 1 1".to_owned()), "{}", err(&released));
@@ -205,6 +209,7 @@ fn mistakes_are_told_as_cargo_tells_them() {
     assert!(err(&plain).contains("bare/src/lib.rs:8:13"), "{}", err(&plain));
     for (line, said) in [
         ("probe run --only a[", "a["),
+        ("probe count --select a[", "a["),
         ("probe build --no-such-option", "unexpected argument '--no-such-option' found"),
         ("probe build --manifest-path none/Cargo.toml", "none/Cargo.toml"),
     ] {

@@ -8,6 +8,8 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/made.rs"));
 }
 
+include!("../gen/included.rs");
+
 const DATA: &str = include_str!("../../data/text");
 
 /// Counts.
@@ -79,7 +81,7 @@ fn main() {
         }
         sum
     }
-    println!("{}", nested(5));
+    println!("{} {}", nested(5), included(1));
     if std::env::args().any(|it| it == "boom") {
         util::boom(3);
     }
