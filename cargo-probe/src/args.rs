@@ -49,6 +49,28 @@ pub enum Command {
     Explain(Build),
 }
 
+impl Command {
+    /// Returns the selector of a measurement.
+    pub fn select(&self) -> Option<&str> {
+        match self {
+            Self::Profile(it)
+            | Self::Latency(it)
+            | Self::Count(it)
+            | Self::Calls(it)
+            | Self::Perf(it)
+            | Self::Record(it)
+            | Self::Trace(it)
+            | Self::Top(it) => Some(&it.select),
+            Self::Run(_)
+            | Self::Test(_)
+            | Self::Bench(_)
+            | Self::Build(_)
+            | Self::List(_)
+            | Self::Explain(_) => None,
+        }
+    }
+}
+
 /// The part of the command line about the build.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Build {

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::{env, fs, io, path};
 
 use cargo_metadata::MetadataCommand;
@@ -55,7 +56,7 @@ impl Workspace {
     /// Gets ready: builds the runtime, and writes the choice.
     pub fn new(build: &Build) -> Result<Self, Failure> {
         for text in [&build.only, &build.deps].into_iter().flatten() {
-            Selector::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
+            selector(text)?;
         }
         let split = build.cargo.iter().position(|it| it == "--").unwrap_or(build.cargo.len());
         let (arguments, program) = build.cargo.split_at(split);
@@ -137,7 +138,7 @@ impl Workspace {
         let status = cargo.status().map_err(|error| {
             Failure::Input(format!("{} can't be started: {error}", self.cargo.program.display()))
         })?;
-        Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
+        Ok(exit_code(status))
     }
 
     /// Returns the words that start a program with an agent.
@@ -199,6 +200,18 @@ impl Workspace {
     }
 }
 
+/// Checks a selector before all that takes time.
+pub fn selector(text: &str) -> Result<(), Failure> {
+    Selector::parse(text).map(drop).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Returns the exit code of a program. As in a shell, one that a signal ended has 128 and the
+/// signal's number.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(101))
+}
+
 /// Returns the values of one of cargo's options: `--target X`, `--target=X`.
 fn values<'a>(arguments: &'a [OsString], option: &'a str) -> impl Iterator<Item = String> + 'a {
     let text = |it: &OsString| it.to_string_lossy().into_owned();
@@ -240,5 +253,5 @@ pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failu
     }
     let status =
         command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
-    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)))
+    Ok(exit_code(status))
 }

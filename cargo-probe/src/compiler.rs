@@ -23,7 +23,7 @@ use probe_expand::FoundFunction;
 use probe_lang::Selector;
 use rustc_hash::FxHasher;
 
-use crate::cargo::COMPILER;
+use crate::cargo::{COMPILER, exit_code};
 use crate::choice::{Candidate, Choice, Library};
 use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, probe};
 use crate::invocation::Invocation;
@@ -85,10 +85,6 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
         unit.listing.write(&unit.folder)?;
     }
     Ok(exit_code(compiler.plain(arguments).status()?))
-}
-
-fn exit_code(status: ExitStatus) -> ExitCode {
-    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101))
 }
 
 fn joined(parts: &[&OsStr]) -> OsString {

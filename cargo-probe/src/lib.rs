@@ -31,7 +31,7 @@ use probe_cli::output::Failure;
 use probe_cli::{commands, output};
 
 use crate::args::{Arguments, Build, Command, Measure, sorted};
-use crate::cargo::{COMPILER, DOCUMENTER, Measured, PROBECTL, Workspace, document};
+use crate::cargo::{COMPILER, DOCUMENTER, Measured, PROBECTL, Workspace, document, selector};
 
 /// Runs the program under the name that it was started with: `cargo-probe`, or one of those under
 /// which cargo calls it back.
@@ -50,6 +50,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
+    if let Some(select) = command.select() {
+        selector(select)?;
+    }
     let (build, name, measured) = match command {
         Command::Run(build) => (build, "run", Measured::Nothing),
         Command::Test(build) => (build, "test", Measured::Nothing),
@@ -61,7 +64,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Calls(measure) => measuring(measure, "call-tree"),
         Command::Perf(measure) => measuring(measure, "perf"),
         Command::Record(measure) => measuring(measure, "trace(file=trace.probetrace)"),
-        Command::Trace(measure) => measuring(measure, "slow(over=0ns)"),
+        Command::Trace(measure) => measuring(measure, "slow(over=1ns)"),
         Command::Top(measure) => {
             (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()]))
         }
