@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::{env, fs};
@@ -33,6 +34,8 @@ use crate::sources::{self, Source};
 
 /// How often functions that the compiler blames lose their probes.
 const MAX_ROUNDS: usize = 8;
+/// How many of these rounds take single functions; later ones take whole files.
+const ROUNDS_BY_FUNCTION: usize = 5;
 
 /// Runs the compiler. `folder` has the choice; the first argument is the compiler.
 pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
@@ -52,7 +55,7 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     let invocation = invocation.unwrap_or_default();
     let mut unit = Unit::of(folder, &choice, &invocation)?;
     let mut last = None;
-    for _ in 0..MAX_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         if !unit.write(&invocation)? {
             break;
         }
@@ -75,7 +78,7 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
                 return Ok(exit_code(plain.status));
             }
         }
-        if !unit.blame(run.errors()) {
+        if !unit.blame(&run.errors().collect::<Vec<_>>(), round >= ROUNDS_BY_FUNCTION) {
             unit.give_up(&run);
         }
         last = Some(run);
@@ -261,42 +264,68 @@ impl Unit {
         Ok(true)
     }
 
-    /// Takes the probes of the functions that the first error names, and others like it. Errors of
-    /// another kind may only follow from it. Returns whether there was one.
-    fn blame<'a>(&mut self, errors: impl Iterator<Item = &'a Diagnostic>) -> bool {
-        let mut errors = errors.peekable();
-        let first = errors.peek().map(|it| it.message.clone());
+    /// Takes the probes of the functions that the first error names, and others of its kind. Errors
+    /// of another kind may only follow from it. Returns whether there was one.
+    ///
+    /// The first of these that finds a function decides: the primary places of the errors, all
+    /// their places, their lines, their files. An attribute around functions has only the last.
+    fn blame(&mut self, errors: &[&Diagnostic], by_file: bool) -> bool {
+        let Some(first) = errors.first().map(|it| kind(it)) else { return false };
+        let spans: Vec<_> = errors
+            .iter()
+            .filter(|it| kind(it) == first)
+            .flat_map(|error| {
+                error.spans.iter().map(|span| (span.is_primary, outermost(span), &error.message))
+            })
+            .collect();
+        let at = |(_, span, message): &(bool, &DiagnosticSpan, &String)| {
+            Some((self.function_at(&span.file_name, span.line_start)?, first_line(message).to_owned()))
+        };
+        let within = |lines: fn(&DiagnosticSpan) -> RangeInclusive<usize>| {
+            let functions = spans.iter().flat_map(|(_, span, message)| {
+                let functions = self.functions_within(&span.file_name, lines(span));
+                functions.map(|number| (number, first_line(message).to_owned()))
+            });
+            functions.collect()
+        };
         let mut blamed = BTreeMap::new();
-        for error in errors.filter(|it| Some(&it.message) == first.as_ref()) {
-            for span in &error.spans {
-                let span = outermost(span);
-                if let Some(number) = self.function_at(&span.file_name, span.line_start) {
-                    blamed.entry(number).or_insert_with(|| error.message.clone());
-                }
+        if !by_file {
+            blamed = spans.iter().filter(|(is_primary, ..)| *is_primary).filter_map(at).collect();
+            if blamed.is_empty() {
+                blamed = spans.iter().filter_map(at).collect();
             }
+            if blamed.is_empty() {
+                blamed = within(|span| span.line_start..=span.line_end);
+            }
+        }
+        if blamed.is_empty() {
+            blamed = within(|_| 0..=usize::MAX);
         }
         for (number, message) in &blamed {
             let text = self.found(*number).map(|(source, function)| hash_of(source, function));
             let listed = &mut self.listing.functions[*number];
-            listed.reason = Some(format!("the compiler refuses it: {}", first_line(message)));
+            listed.reason = Some(format!("the compiler refuses it: {message}"));
             listed.refused = text;
         }
         !blamed.is_empty()
     }
 
-    /// Returns the innermost function with a probe at a line.
-    fn function_at(&self, file: &str, line: usize) -> Option<usize> {
-        let holds = |number: &usize| {
+    /// Returns the functions with a probe that have one of these lines.
+    fn functions_within(&self, file: &str, lines: RangeInclusive<usize>) -> impl Iterator<Item = usize> {
+        let has = move |number: &usize| {
             let Some((source, function)) = self.found(*number) else { return false };
             let (Some([_, end]), true) = (function.body, source.path == Path::new(file)) else {
                 return false;
             };
             let begin = function.attributes.first().map_or(function.begin, |[begin, _]| *begin);
-            (source.lines.line(begin)..=source.lines.line(end)).contains(&line)
+            source.lines.line(begin) <= *lines.end() && *lines.start() <= source.lines.line(end)
         };
-        (0..self.places.len())
-            .filter(|number| self.listing.functions[*number].reason.is_none())
-            .filter(holds)
+        (0..self.places.len()).filter(|number| self.listing.functions[*number].reason.is_none()).filter(has)
+    }
+
+    /// Returns the innermost function with a probe at a line.
+    fn function_at(&self, file: &str, line: usize) -> Option<usize> {
+        self.functions_within(file, line..=line)
             .max_by_key(|number| self.found(*number).map(|(_, function)| function.begin))
     }
 
@@ -310,6 +339,11 @@ impl Unit {
                 .get_or_insert_with(|| format!("the compiler refuses the crate with probes: {message}"));
         }
     }
+}
+
+/// Returns what errors of one kind share: the code, or else the message.
+fn kind(error: &Diagnostic) -> &str {
+    error.code.as_ref().map_or(&error.message, |it| &it.code)
 }
 
 fn first_line(text: &str) -> &str {

@@ -142,14 +142,15 @@ fn what_has_no_probe_is_named_with_its_reason() {
     assert_eq!(
         lines,
         [
-            "app::Thing::n app/src/main.rs:37 one short expression; --all probes it",
-            "app::Thing::short app/src/main.rs:42 the compiler refuses it: more than one statement",
-            "app::constant app/src/main.rs:63 a const fn: it may run in the compiler",
+            "app::Thing::n app/src/main.rs:38 one short expression; --all probes it",
+            "app::Thing::short app/src/main.rs:43 the compiler refuses it: more than one statement",
+            "app::constant app/src/main.rs:64 a const fn: it may run in the compiler",
+            "app::strict::Strict::next app/src/strict.rs:7 the compiler refuses it: custom attribute panicked",
         ],
         "{}",
         err(&explained)
     );
-    assert!(err(&explained).contains("18 functions, 15 with a probe"), "{}", err(&explained));
+    assert!(err(&explained).contains("19 functions, 15 with a probe"), "{}", err(&explained));
     let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
     let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);

@@ -1,6 +1,7 @@
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 //! A program of somebody who does not know of probes.
+mod strict;
 mod util;
 #[path = "../gen/odd.rs"]
 mod odd;
@@ -81,7 +82,7 @@ fn main() {
         }
         sum
     }
-    println!("{} {}", nested(5), included(1));
+    println!("{} {}", nested(5), included(strict::Strict(0).next()));
     if std::env::args().any(|it| it == "boom") {
         util::boom(3);
     }

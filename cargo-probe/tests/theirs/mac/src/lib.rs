@@ -17,3 +17,10 @@ pub fn short(_: TokenStream, item: TokenStream) -> TokenStream {
     }
     item
 }
+
+/// Refuses blocks with a semicolon.
+#[proc_macro_attribute]
+pub fn flat(_: TokenStream, item: TokenStream) -> TokenStream {
+    assert!(!item.to_string().contains(';'), "no semicolons here");
+    item
+}
