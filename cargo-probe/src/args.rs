@@ -50,7 +50,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the selector of a measurement.
+    /// Returns the selector of the probes that it measures.
     pub fn select(&self) -> Option<&str> {
         match self {
             Self::Profile(it)

@@ -183,7 +183,7 @@ impl Package {
         arguments: &[&str],
         flags: &str,
     ) -> Result<Vec<(String, PathBuf)>, Failure> {
-        // What comes from the registry stays as it was built.
+        // Packages of the registry never change, so their libraries stay.
         let stamp = self.folder.join(format!("{}.json", name(&[&arguments.join(" "), flags])));
         let held = fs::read(&stamp).ok().filter(|_| source().is_none());
         let held: Option<Vec<(String, PathBuf)>> = held.and_then(|it| serde_json::from_slice(&it).ok());
