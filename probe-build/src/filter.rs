@@ -73,7 +73,7 @@ impl Patterns {
     }
 }
 
-/// [`Exclusions`], compiled for queries.
+/// Exclusions, compiled for queries.
 #[derive(Clone, Debug)]
 pub struct Filter {
     functions: Patterns,
