@@ -1,7 +1,7 @@
 //! Drives cargo: the compiler's wrapper, the runner of programs, and their measurement.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use probe_lang::Selector;
 
 use crate::args::Build;
 use crate::choice::Choice;
-use crate::listing::{FILE, Listed, Listing, counts, meaning};
+use crate::listing::{FILE, Listed, Listing, meaning};
 use crate::lock::LockFile;
 use crate::runtime::{self, Cargo, LIBRARY_VARIABLE};
 
@@ -190,8 +190,7 @@ impl Workspace {
         for (file, error) in self.listings().into_iter().flat_map(|it| it.unread) {
             println!("{file}: not read as Rust: {error}");
         }
-        let counts = counts(&functions);
-        let probed = counts.get(&None).copied().unwrap_or_default();
+        let probed = functions.iter().filter(|it| it.reason.is_none()).count();
         eprintln!(
             "{} functions, {probed} with a probe; see {}",
             functions.len(),
@@ -246,11 +245,7 @@ pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failu
     let choice = Choice::read(folder).map_err(|error| Failure::Input(error.to_string()))?;
     let mut command = Command::new("rustdoc");
     command.args(arguments);
-    for library in &choice.runtime.folders {
-        let mut folder = OsString::from("dependency=");
-        folder.push(library);
-        command.args([OsStr::new("-L"), &folder]);
-    }
+    choice.runtime.add_folders_to(&mut command);
     let status =
         command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
     Ok(exit_code(status))

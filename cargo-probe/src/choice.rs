@@ -3,16 +3,18 @@
 //! They stand in a file beside the compiler's wrapper, in a folder that its contents name. Cargo
 //! takes the wrapper's path for a part of the compiler, so another choice rebuilds the crates.
 
+use std::ffi::OsString;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{fs, io};
 
 use probe_core::abi::Kind;
 use probe_lang::Selectable;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
+
+use crate::listing::write_json;
 
 /// The name of the file.
 pub const FILE: &str = "choice.json";
@@ -43,6 +45,17 @@ pub struct Runtime {
     pub built: Vec<u128>,
 }
 
+impl Runtime {
+    /// Lets a compiler find what crates with probes were built with.
+    pub fn add_folders_to(&self, command: &mut Command) {
+        for library in &self.folders {
+            let mut folder = OsString::from("dependency=");
+            folder.push(library);
+            command.arg("-L").arg(folder);
+        }
+    }
+}
+
 /// A library of the runtime.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Library {
@@ -69,10 +82,7 @@ impl Choice {
 
     /// Writes the choice into a folder.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(folder)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.persist(folder.join(FILE))?;
-        Ok(())
+        write_json(folder, FILE, self)
     }
 }
 

@@ -113,9 +113,7 @@ impl Compiler<'_> {
         };
         command.args(arguments);
         if self.arguments.iter().any(|it| it == "--crate-name") {
-            for folder in &self.choice.runtime.folders {
-                command.arg("-L").arg(joined(&["dependency=".as_ref(), folder.as_os_str()]));
-            }
+            self.choice.runtime.add_folders_to(&mut command);
         }
         command
     }
@@ -125,8 +123,7 @@ impl Compiler<'_> {
         if invocation.is_for_compiler {
             return None;
         }
-        let is_here = env::var_os("CARGO_PRIMARY_PACKAGE").is_some() || !invocation.root.is_absolute();
-        if !is_here && self.choice.deps.is_none() {
+        if !invocation.is_of_workspace() && self.choice.deps.is_none() {
             return None;
         }
         let libraries = &self.choice.runtime.libraries;
@@ -170,8 +167,7 @@ impl Unit {
             before.functions.iter().find(|it| it.path == path && it.refused == Some(text))
         };
         let sources = sources::read(&invocation.root);
-        let is_here = !invocation.root.is_absolute() || env::var_os("CARGO_PRIMARY_PACKAGE").is_some();
-        let selector = if is_here { &choice.only } else { &choice.deps };
+        let selector = if invocation.is_of_workspace() { &choice.only } else { &choice.deps };
         let selector = selector.as_deref().map(Selector::parse).transpose().map_err(io::Error::other)?;
         let (mut functions, mut places, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for (file, source) in sources.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! A command line of rustc, as far as it tells of the crate. Pure.
+//! A command line of rustc, as far as it tells of the crate.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,11 @@ impl Invocation {
         let mut arguments = arguments.to_vec();
         arguments[self.root_at] = root.into();
         arguments
+    }
+
+    /// Returns whether the crate is of the workspace. Cargo names the roots of others absolutely.
+    pub fn is_of_workspace(&self) -> bool {
+        !self.root.is_absolute() || env::var_os("CARGO_PRIMARY_PACKAGE").is_some()
     }
 
     /// Returns a name that no other crate of the build has.

@@ -1,7 +1,6 @@
 //! Which functions of a crate have a probe, and why the others have none: a file for each crate
 //! that was compiled.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -51,10 +50,7 @@ impl Listing {
 
     /// Writes the listing into a folder.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(folder)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.persist(folder.join(FILE))?;
-        Ok(())
+        write_json(folder, FILE, self)
     }
 }
 
@@ -75,11 +71,10 @@ pub fn meaning(reason: &str) -> &str {
     }
 }
 
-/// Returns the numbers of functions by reason; `None` counts those with a probe.
-pub fn counts(functions: &[Listed]) -> BTreeMap<Option<&str>, usize> {
-    let mut counts = BTreeMap::new();
-    for function in functions {
-        *counts.entry(function.reason.as_deref()).or_default() += 1;
-    }
-    counts
+/// Writes a value into a file of a folder, which another process reads whole or not at all.
+pub fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    file.persist(folder.join(name))?;
+    Ok(())
 }
