@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
@@ -46,6 +47,8 @@ const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
+    /// Held while a frame is sent, so that those of several threads stay whole.
+    sending: Mutex<()>,
 }
 
 /// A received frame.
@@ -135,7 +138,7 @@ impl Channel {
     /// The system's, if the socket can't be made non-blocking.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Self { socket: Socket::new(socket)? })
+        Ok(Self { socket: Socket::new(socket)?, sending: Mutex::default() })
     }
 
     /// Connects to a socket. Waits while too many other clients wait there.
@@ -160,7 +163,7 @@ impl Channel {
             match connect(&socket, &address) {
                 Ok(()) => {
                     let socket = Socket::new(socket).map_err(ChannelError::System)?;
-                    return Ok(Self { socket });
+                    return Ok(Self { socket, sending: Mutex::default() });
                 }
                 Err(Errno::INTR) => (),
                 // The kernel tells nobody when there is room again.
@@ -192,6 +195,7 @@ impl Channel {
         timeout: Duration,
     ) -> Result<(), ChannelError> {
         let frame = frame(payload)?;
+        let _whole = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let deadline = Deadline::after(Some(timeout));
         let (mut rest, mut file) = (frame.as_slice(), file);
         while !rest.is_empty() {
@@ -340,38 +344,32 @@ impl Channel {
         self.is_ready(PollFlags::IN, Deadline::after(Some(at_most)))
     }
 
-    /// Waits until the other side ends the connection. Frames that come meanwhile are dropped.
-    /// Returns whether it did.
+    /// Receives a frame that nobody has asked for. Returns `None` if none begins within this time.
     ///
     /// # Errors
-    /// [`ChannelError`], but for [`ChannelError::TimedOut`] before a frame.
+    /// [`ChannelError`]; [`ChannelError::Ended`] also before a frame.
     ///
     /// ```
     /// use std::os::unix::net::UnixStream;
     /// use std::time::Duration;
     ///
-    /// use probe_protocol::Channel;
+    /// use probe_protocol::{Channel, ChannelError};
     ///
     /// let (one, other) = UnixStream::pair()?;
     /// let channel = Channel::new(one.into())?;
-    /// assert!(!channel.wait_for_end(Duration::ZERO).unwrap());
+    /// assert!(channel.receive_unasked(Duration::ZERO).unwrap().is_none());
     /// drop(other);
-    /// assert!(channel.wait_for_end(Duration::from_secs(1)).unwrap());
+    /// let ended = channel.receive_unasked(Duration::from_secs(1));
+    /// assert!(matches!(ended, Err(ChannelError::Ended)));
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ChannelError> {
-        let deadline = Deadline::after(Some(at_most));
-        loop {
-            match self.receive(deadline.remaining(), FRAME_TIMEOUT) {
-                Ok(None) | Err(ChannelError::Ended) => return Ok(true),
-                Ok(Some(_)) => (),
-                // Half a frame has come, and then nothing.
-                Err(ChannelError::TimedOut) if deadline.remaining() != Some(Duration::ZERO) => {
-                    return Err(ChannelError::TimedOut);
-                }
-                Err(ChannelError::TimedOut) => return Ok(false),
-                Err(error) => return Err(error),
-            }
+    pub fn receive_unasked(&self, at_most: Duration) -> Result<Option<ReceivedFrame>, ChannelError> {
+        if !self.wait_readable(at_most)? {
+            return Ok(None);
+        }
+        match self.receive(Some(Duration::ZERO), FRAME_TIMEOUT)? {
+            Some(frame) => Ok(Some(frame)),
+            None => Err(ChannelError::Ended),
         }
     }
 

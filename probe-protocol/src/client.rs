@@ -27,13 +27,12 @@ use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Re
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use probe_protocol::{Attach, Client};
+/// use probe_protocol::{Attach, Client, Liveness};
 ///
 /// let mut client = Client::connect(4711)?;
 /// let attached = client.attach(&Attach::new("net::**=count"))?;
 /// // A sleep that ends early if the program ends.
-/// let has_ended = client.wait_for_end(Duration::from_secs(5))?;
-/// if !has_ended {
+/// if client.wait_for_end(Duration::from_secs(5))? != Liveness::Ended {
 ///     client.pause(attached.id)?; // the report's numbers are final
 ///     println!("{}", client.report(attached.id, 0, "json")?.text);
 ///     client.detach(attached.id)?;
@@ -49,6 +48,25 @@ pub struct Client {
     timeout: Duration,
     /// The bytes of the answer so far, as [`counted_bytes`] counts them.
     answer_bytes: usize,
+    is_exiting: bool,
+}
+
+/// Whether a program still runs.
+///
+/// ```
+/// use probe_protocol::Liveness;
+///
+/// assert_ne!(Liveness::Exiting, Liveness::Ended);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// It does.
+    Running,
+    /// It is about to exit, and waits until this client has its last reports, and is dropped. Only
+    /// a program whose parent is this process does so.
+    Exiting,
+    /// It has ended the connection.
+    Ended,
 }
 
 /// The most bytes of an answer.
@@ -135,7 +153,15 @@ impl Client {
             .map_err(|error| client_error(&path, error))?;
         let welcome = decode_welcome(&received.ok_or(ClientError::Ended)?.payload)?;
         let hello = welcome.map_err(ClientError::Failed)?;
-        Ok(Self { channel, hello, path, last_id: 0, timeout: ANSWER_TIMEOUT, answer_bytes: 0 })
+        Ok(Self {
+            channel,
+            hello,
+            path,
+            last_id: 0,
+            timeout: ANSWER_TIMEOUT,
+            answer_bytes: 0,
+            is_exiting: false,
+        })
     }
 
     /// Returns the program's greeting.
@@ -405,13 +431,27 @@ impl Client {
         self.complete(Request::Shutdown { only_unused }, None)
     }
 
-    /// Waits at most for this time, and returns early if the program ends the connection. Returns
-    /// whether it did.
+    /// Waits at most for this time, and returns early if the program ends the connection, or is
+    /// about to. A later call returns at once then.
     ///
     /// # Errors
     /// [`ClientError::System`].
-    pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ClientError> {
-        self.channel.wait_for_end(at_most).map_err(|error| client_error(&self.path, error))
+    pub fn wait_for_end(&mut self, at_most: Duration) -> Result<Liveness, ClientError> {
+        let begin = Instant::now();
+        while !self.is_exiting {
+            match self.channel.receive_unasked(at_most.saturating_sub(begin.elapsed())) {
+                Ok(None) => return Ok(Liveness::Running),
+                Ok(Some(frame)) => self.note_exit(&decode_reply(&frame.payload)?),
+                Err(ChannelError::Ended) => return Ok(Liveness::Ended),
+                Err(error) => return Err(client_error(&self.path, error)),
+            }
+        }
+        Ok(Liveness::Exiting)
+    }
+
+    /// Notes that the program is about to exit, if this says so.
+    fn note_exit(&mut self, reply: &Reply) {
+        self.is_exiting |= matches!(reply, Reply { id: 0, body: Body::Done(_) });
     }
 
     fn complete(
@@ -451,6 +491,7 @@ impl Client {
             if self.answer_bytes > MAX_ANSWER_BYTES {
                 return Err(ClientError::TooLong);
             }
+            self.note_exit(&reply);
             match reply {
                 Reply { id, body: Body::Failed(failure) } if id == self.last_id || id == 0 => {
                     return Err(ClientError::Failed(failure));

@@ -60,7 +60,7 @@ pub use probe_report::{Cell, Document, Part, Row, View};
 #[cfg(target_os = "linux")]
 pub use {
     channel::{Channel, ChannelError, ReceivedFrame, writable_file},
-    client::{Client, Report, ReportValues},
+    client::{Client, Liveness, Report, ReportValues},
     directory::{is_stale, own_directory, remove_all_stale, socket_path},
     discovery::{AgentSocket, sockets},
     listener::{BindError, Listener},

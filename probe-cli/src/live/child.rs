@@ -88,7 +88,7 @@ impl ChildProgram {
     }
 
     /// Waits for the end of the started process. The processes that it has started may continue.
-    pub fn wait(mut self) -> Option<ExitStatus> {
+    pub fn wait(&mut self) -> Option<ExitStatus> {
         let status = self.child.wait().ok();
         self.processes.lock().clear();
         status

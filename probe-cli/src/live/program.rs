@@ -10,7 +10,7 @@ use probe_protocol::{AgentSocket, Attached, Client, ClientError, FailureKind, so
 
 use super::child::ChildProgram;
 use super::injected_agent::{InjectedAgent, wait_agent_exit, waiting_for_exit};
-use super::stop::Stop;
+use super::stop::{Stop, WatchEnd};
 use crate::inject::inject;
 use crate::output::{Failure, print_note};
 use crate::preload::{Preload, Starting, library};
@@ -180,12 +180,12 @@ impl Program {
         }
     }
 
-    /// Ends the connection, and waits for the program's end if it was started here. Returns a note
-    /// if that was a failure.
-    pub fn finish(self) -> Option<String> {
+    /// Ends the connection, and waits for the program's end if it was started here. Returns notes
+    /// on that.
+    pub fn finish(self, watched: WatchEnd) -> Vec<String> {
         let Self { client, process } = self;
         drop(client);
-        process.finish()
+        process.finish(watched)
     }
 
     /// Returns the program that was started here, if it was. It ends with its owner.
@@ -195,11 +195,7 @@ impl Program {
 
     /// Says why the connection has ended: with the program, as a rule.
     pub fn end_reason(&self) -> String {
-        if self.process.wait_exit() {
-            self.process.exit_message()
-        } else {
-            "the program goes on, but has ended the connection".to_owned()
-        }
+        self.process.end_reason()
     }
 
     /// Says why the program gives no answer.
@@ -221,10 +217,23 @@ impl Process {
         Self { pid, start_time: start_time(pid), child: None, injected: None }
     }
 
-    /// Waits for its end if it was started here. Returns a note if that was a failure.
-    pub fn finish(mut self) -> Option<String> {
-        let status = self.child.take()?.wait()?;
-        (!status.success()).then(|| format!("the program has failed: {status}"))
+    /// Waits for its end if it was started here. Returns notes on a failure, and on processes that
+    /// it has left running; [`end_reason`](Self::end_reason) has named these after a disconnection.
+    pub fn finish(mut self, watched: WatchEnd) -> Vec<String> {
+        let Some(mut child) = self.child.take() else { return Vec::new() };
+        let status = child.wait();
+        let failure = status.filter(|it| !it.success()).map(|it| format!("the program has failed: {it}"));
+        let left = (watched == WatchEnd::Stopped).then(|| orphans_note(&child)).flatten();
+        failure.into_iter().chain(left.map(|left| format!("the program has ended{left}"))).collect()
+    }
+
+    /// Says why the connection has ended: with the program, as a rule.
+    pub fn end_reason(&self) -> String {
+        if self.wait_exit() {
+            self.exit_message()
+        } else {
+            "the program goes on, but has ended the connection".to_owned()
+        }
     }
 
     /// Waits for a moment for its end, after that of its sockets, which it closes first. Returns

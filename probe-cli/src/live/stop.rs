@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_protocol::Client;
+use probe_protocol::{Client, Liveness};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{exit, pipe};
 
@@ -125,7 +125,7 @@ impl Schedule {
 /// Why watching ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchEnd {
-    /// The time is over, or a signal came.
+    /// The time is over, a signal came, or the program waits for its last report and exits.
     Stopped,
     /// The connection has ended: see [`Program::end_reason`](super::Program::end_reason).
     Disconnected,
@@ -155,8 +155,10 @@ pub fn watch(
         }
         let next = [time, schedule.next].into_iter().flatten().min();
         let left = next.map_or(POLL_INTERVAL, |at| at.saturating_sub(begin.elapsed()));
-        if client.wait_for_end(left.min(POLL_INTERVAL))? {
-            return Ok(WatchEnd::Disconnected);
+        match client.wait_for_end(left.min(POLL_INTERVAL))? {
+            Liveness::Running => (),
+            Liveness::Exiting => return Ok(WatchEnd::Stopped),
+            Liveness::Ended => return Ok(WatchEnd::Disconnected),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use probe_lang::Selector;
-use probe_protocol::{Attach, Client, ClientError, FailureKind};
+use probe_protocol::{Attach, Client, ClientError, FailureKind, Liveness};
 use probe_report::Document;
 
 use super::functions::{Callers, Function, Functions, Program};
@@ -237,7 +237,11 @@ impl Worker {
                 }
                 None
             }
-            Err(ClientError::Ended) => Some(self.program.end_reason()),
+            Err(ClientError::Ended) => {
+                let live::Program { client, process } = self.program;
+                drop(client);
+                Some(process.end_reason())
+            }
             Err(error) => Some(error.to_string()),
         }
     }
@@ -257,6 +261,10 @@ impl Worker {
             }
             self.ask(next)?;
             latest.put(self.take_snapshot());
+            // One that is about to exit waits for this connection's end.
+            if self.program.client.wait_for_end(Duration::ZERO)? != Liveness::Running {
+                return Err(ClientError::Ended);
+            }
             // A late answer skips the moments that it missed.
             next = (next + REPORT_INTERVALS[0]).max(Instant::now());
             loop {

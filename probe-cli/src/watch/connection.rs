@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use probe_lang::rules::{Backoff, Event, HostError};
-use probe_protocol::{Client, ClientError, FailureKind};
+use probe_protocol::{Client, ClientError, FailureKind, Liveness};
 
 use super::log::Log;
 use super::shell_commands::ShellCommands;
@@ -86,11 +86,11 @@ impl Connection {
         answer
     }
 
-    /// Waits at most for this time, and returns early if the program ends the connection. Returns
-    /// whether it is up.
+    /// Waits at most for this time, and returns early if the program ends the connection, or is
+    /// about to. Returns whether it is up.
     pub fn wait(&mut self, at_most: Duration) -> bool {
-        match self.client.as_ref().map(|client| client.wait_for_end(at_most)) {
-            Some(Ok(false)) => true,
+        match self.client.as_mut().map(|client| client.wait_for_end(at_most)) {
+            Some(Ok(Liveness::Running)) => true,
             Some(_) => {
                 self.client = None;
                 false

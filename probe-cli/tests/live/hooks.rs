@@ -88,9 +88,13 @@ fn made(folder: &Folder, compiler: &str, flags: &[&str], of_program: &[&str]) ->
     (compile("program", MAIN, &program, &[&shared]), plugin)
 }
 
-/// Returns the calls of each function in the rows of a report. All have returned.
+/// Returns the calls of each function in the rows of a report's file.
 fn rows(report: &Path, name: &str, calls: &str) -> BTreeMap<String, u64> {
-    let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    of_report(&serde_json::from_slice(&fs::read(report).unwrap()).unwrap(), name, calls)
+}
+
+/// Returns the calls of each function in the rows of a report. All have returned.
+fn of_report(report: &Value, name: &str, calls: &str) -> BTreeMap<String, u64> {
     let [mut all, mut exits] = [const { BTreeMap::new() }; 2];
     for row in report["rows"].as_array().unwrap() {
         let of_kind = if row["kind"] == "exit" { &mut exits } else { &mut all };
@@ -146,6 +150,49 @@ fn each_consumer_has_all_calls_from_the_first_one_on() {
     let tally = ran(&folder, &program, &[&plugin], "**=count", &report);
     assert_eq!((tally["plugged"], tally["inner"]), (20, 20));
     assert_eq!(rows(&report, "probe", "hits"), tally);
+}
+
+/// A program that is started by a measurement waits for it at its start and at its end, so that
+/// the report has each call, however short the program is.
+#[test]
+fn measurements_of_a_short_program_have_all_calls() {
+    let folder = Folder::new("hooks-short");
+    let (program, _) = made(&folder, compilers()[0], &["-O2"], &[]);
+    let program = program.to_str().unwrap();
+    let trace = folder.0.join("short.probetrace");
+    let record = ["record", "**", "-o", trace.to_str().unwrap()];
+    for (measure, name, calls) in [
+        (&["count", "**"][..], "probe", "hits"),
+        (&["latency", "**"], "function", "calls"),
+        (&["calls", "**"], "function", "calls"),
+        (&record, "", ""),
+    ] {
+        let mut command = with_agent(&folder, &[&["--json"], measure, &["--", program]].concat());
+        let ran = Ran::from(output(&mut command));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{measure:?}");
+        let document = ran.out.find('{').unwrap();
+        let mut documents = serde_json::Deserializer::from_str(&ran.out[document..]).into_iter::<Value>();
+        let report = documents.next().unwrap().unwrap();
+        let after = &ran.out[document + documents.byte_offset()..];
+        // The program's output is its own, before the report or after it.
+        let lines = ran.out[..document].lines().chain(after.lines());
+        let words = lines.filter_map(|line| line.split_once(' '));
+        let mut tally: BTreeMap<String, u64> =
+            words.map(|(name, calls)| (name.to_owned(), calls.parse().unwrap())).collect();
+        if name == "probe" {
+            tally.retain(|name, _| name != "plugged" && name != "inner");
+        } else {
+            tally.retain(|_, calls| *calls != 0);
+        }
+        let found = if name.is_empty() {
+            traced(&trace)
+        } else {
+            let mut found = of_report(&report, name, calls);
+            found.retain(|_, calls| name == "probe" || *calls != 0);
+            found
+        };
+        assert_eq!(found, tally, "{measure:?}");
+    }
 }
 
 /// Returns the entries of each function in a trace.

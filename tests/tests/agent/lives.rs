@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use probe_protocol::{Attach, Client, ClientError, sockets};
+use probe_protocol::{Attach, Client, ClientError, Liveness, sockets};
 use probe_tests::fixture::{Built, Configuration};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn a_program_that_exits_ends_the_connection_and_removes_its_socket() {
     let attached = client.attach(&Attach { keep: true, ..Attach::new(HITS) }).unwrap();
     target.tell("exit 7");
     assert_eq!(target.wait().code(), Some(7));
-    assert!(client.wait_for_end(LONG).unwrap());
+    assert_eq!(client.wait_for_end(LONG).unwrap(), Liveness::Ended);
     assert!(matches!(client.report(attached.id, 0, "txt"), Err(ClientError::Ended)));
     assert!(!target.socket().exists());
 }
@@ -37,9 +37,9 @@ fn a_program_that_exits_ends_the_connection_and_removes_its_socket() {
 #[test]
 fn a_killed_programs_socket_is_removed_by_the_next_one_to_look() {
     let mut target = Target::new();
-    let (client, socket) = (target.client(), target.socket());
+    let (mut client, socket) = (target.client(), target.socket());
     target.kill();
-    assert!(client.wait_for_end(LONG).unwrap());
+    assert_eq!(client.wait_for_end(LONG).unwrap(), Liveness::Ended);
     assert!(socket.exists());
     assert!(matches!(Client::connect(target.pid()), Err(ClientError::NoProcess(_))));
     // Another program of the same user finds it.
@@ -59,7 +59,7 @@ fn a_program_that_becomes_another_one_leaves_nobody_behind() {
     let mut client = target.client();
     client.attach(&Attach::new(HITS)).unwrap();
     target.tell("exec");
-    assert!(client.wait_for_end(LONG).unwrap());
+    assert_eq!(client.wait_for_end(LONG).unwrap(), Liveness::Ended);
     assert!(target.socket().exists());
     // For a moment, a process that becomes another program has no variables, and its sockets are
     // closed one after the other.
@@ -130,10 +130,10 @@ fn a_number_that_the_program_uses_again_stays_open() {
 #[test]
 fn a_killed_programs_child_does_not_keep_its_sockets() {
     let mut target = Target::new();
-    let client = target.client();
+    let mut client = target.client();
     let child = u32::try_from(target.number("fork")).unwrap();
     target.kill();
-    assert!(client.wait_for_end(LONG).unwrap(), "the child would keep it open");
+    assert_eq!(client.wait_for_end(LONG).unwrap(), Liveness::Ended, "the child would keep it open");
     assert!(probe_protocol::is_stale(&target.socket()));
     // SAFETY: no pointers.
     unsafe { libc::kill(child.cast_signed(), libc::SIGKILL) };
@@ -196,7 +196,7 @@ fn a_stopped_program_answers_later() {
     }
     send(libc::SIGCONT);
     // Answers that come too late are not the program's end.
-    assert!(!client.wait_for_end(Duration::from_millis(100)).unwrap());
+    assert_eq!(client.wait_for_end(Duration::from_millis(100)).unwrap(), Liveness::Running);
     client.set_timeout(LONG);
     assert_eq!(client.status().unwrap().attachments[0].id, attached.id);
     client.detach(attached.id).unwrap();

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     };
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
-        notes.extend(program.finish());
+        notes.extend(program.finish(watched));
     }
     Ok(Output { notes, exit, ..Output::text(String::new()) })
 }

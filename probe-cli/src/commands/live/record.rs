@@ -100,7 +100,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
         let _ = fs::remove_file(&recorded);
     }
     if !stop.is_set() {
-        notes.extend(program.finish());
+        notes.extend(program.finish(watched));
     }
     if is_json {
         text = document_without_rows("record", &object! { out: out.to_string(), done: text.trim_end() })?;

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use probe_protocol::{Attach, Client};
+use probe_protocol::{Attach, Client, Liveness};
 use probe_report::Time;
 use probe_trace::calls::{Ending, Pairing, Slice, Step, Track};
 use probe_trace::{FieldValue, Followed, Gap, Item, ThreadId, TraceEvent};
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Output, Failure> {
         }));
     notes.extend(shown.finish()?);
     if !stop.is_set() {
-        notes.extend(program.finish());
+        notes.extend(program.finish(watched));
     }
     Ok(Output::notes(notes))
 }
@@ -125,7 +125,7 @@ impl TraceReader {
         let since = Instant::now();
         self.write_lines()?;
         while self.output.waiting() > MAX_BACKLOG / 8 && !stop.is_set() {
-            if client.wait_for_end(Duration::from_millis(10))? {
+            if client.wait_for_end(Duration::from_millis(10))? != Liveness::Running {
                 return Ok(());
             }
         }

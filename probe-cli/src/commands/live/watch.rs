@@ -6,7 +6,7 @@ use probe_lang::rules::{Engine, RuleError, rule, rules};
 
 use super::measure::connect_or_start;
 use crate::args;
-use crate::live::Stop;
+use crate::live::{Stop, WatchEnd};
 use crate::output::{Failure, Output};
 use crate::watch::{Log, Watch};
 
@@ -33,6 +33,5 @@ pub(super) fn run(args: &args::Watch, is_json: bool) -> Result<Output, Failure> 
     watch.start()?;
     watch.run(args.every, args.time)?;
     let process = watch.finish()?;
-    let notes = if stop.is_set() { None } else { process.finish() };
-    Ok(Output::notes(notes.into_iter().collect()))
+    Ok(Output::notes(if stop.is_set() { Vec::new() } else { process.finish(WatchEnd::Disconnected) }))
 }

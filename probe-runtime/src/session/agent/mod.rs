@@ -16,7 +16,8 @@
 //! the kernel until a client connects, so an idle agent wakes up 0 times a second. Starting it
 //! takes some 100 µs.
 //!
-//! No thread of the program waits for a client. A client that does not read its answers, or does
+//! No thread of the program waits for a client, but for one that has started the program, at its
+//! start and its exit (`docs/protocol.md`). A client that does not read its answers, or does
 //! not finish a request, is disconnected after five seconds, which a line on stderr says. The
 //! program's end waits for the last events in files that clients have opened, at most five seconds
 //! for all of them.

@@ -1,7 +1,8 @@
 //! The agent's end.
 //!
-//! As the program exits, the socket's file goes, and the files of traces are whole, unless a file
-//! takes nothing for five seconds.
+//! As the program exits, the client that has [started](starter) it gets its last reports. The
+//! socket's file goes, and the files of traces are whole, unless a file takes nothing for five
+//! seconds.
 //!
 //! A client may ask for the end: nothing of the agent stays, but the library. An agent that was
 //! brought for clients ends by itself with the last one. Life cycle: the listener ends, and its
@@ -18,7 +19,7 @@ use probe_protocol::FailureKind;
 use super::answer::{Stop, failed};
 use super::attachments::detach;
 use super::state::{Session, lock};
-use super::{PATIENCE, say};
+use super::{PATIENCE, say, starter};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork;
@@ -34,6 +35,7 @@ pub(super) fn prepare_exit() {
 
 extern "C" fn at_exit() {
     let _whole = Uncancellable::new();
+    starter::await_last_report();
     let (listener, attachments) = {
         let mut state = lock();
         if state.process != fork::process() {

@@ -12,7 +12,7 @@ use probe_protocol::{Listener, remove_all_stale};
 use super::answer::refuse;
 use super::attachments::ClientAttachment;
 use super::state::{self, Arrived, lock};
-use super::{end, say, session, threads};
+use super::{end, say, session, starter, threads};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
@@ -30,11 +30,14 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Why no agent starts while [`start`] returns `None`.
 pub(super) const ENDING: &str = "the agent before this one ends at this moment; try again";
 
-/// Starts the agent that the program has asked for, which stays.
+/// Starts the agent that the program has asked for, which stays. Waits for the attachment of the
+/// client that has started the program.
 pub(in crate::session::agent) fn start_here() -> Result<PathBuf, Error> {
     #[cfg(probe_backend = "patched")]
     super::outside::announce();
-    start(true, false)?.ok_or_else(|| Error::Agent { problem: ENDING.to_owned() })
+    let path = start(true, false)?.ok_or_else(|| Error::Agent { problem: ENDING.to_owned() })?;
+    starter::await_attachment();
+    Ok(path)
 }
 
 /// Starts the agent. If there is one, it may have to stay from now on. One that is `from_outside`

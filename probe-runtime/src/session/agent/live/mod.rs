@@ -21,6 +21,7 @@ mod reporting;
 mod requests;
 mod ruling;
 mod session;
+mod starter;
 mod state;
 
 use std::fs;

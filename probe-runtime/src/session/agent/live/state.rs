@@ -113,6 +113,13 @@ impl State {
         self.clients.iter().filter(|(number, _)| **number != client).map(|(_, it)| Arc::clone(it)).collect()
     }
 
+    /// Returns the client of this process, if it has attached anything.
+    pub(super) fn client_of(&self, process: u32) -> Option<(u64, Arc<Channel>)> {
+        let (number, channel) =
+            self.clients.iter().find(|(_, it)| it.peer().is_ok_and(|it| it.pid == process))?;
+        self.has_attachments_of(*number).then(|| (*number, Arc::clone(channel)))
+    }
+
     pub(super) fn clients(&self) -> usize {
         self.clients.len()
     }
