@@ -87,27 +87,35 @@ pub enum LiveCommand {
     /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
     /// at the end, or one at each interval of --every. The probes are latent again when it ends,
     /// also if it is killed; then, with --ptrace, `disable --ptrace` makes them so.
+    #[command(override_usage = "probectl count [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Count(Count),
     /// Measures how long calls take in a running program: mean, percentiles, maximum
     ///
     /// Shows times as `count` shows numbers.
+    #[command(override_usage = "probectl latency [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Latency(Measure),
     /// Groups the hits of a running program by their fields: sums, extremes, histograms
     ///
     /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
     /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
+    #[command(
+        override_usage = "probectl aggregate [OPTIONS] <AGGREGATION> <SELECTOR> <-p PID|-n NAME|-- CMD...>"
+    )]
     Aggregate(Aggregate),
     /// Draws the call tree of a running program, with times
     ///
     /// Shows trees as `count` shows numbers.
+    #[command(override_usage = "probectl calls [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Calls(Measure),
     /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
     ///
     /// Shows estimates as `count` shows numbers.
+    #[command(override_usage = "probectl profile [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Profile(Measure),
     /// Counts cycles, cache misses and page faults of functions in a running program
     ///
     /// Shows events as `count` shows numbers.
+    #[command(override_usage = "probectl perf [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Perf(Measure),
     /// Shows the functions of a running program on the whole terminal: rates, times, callers
     ///
@@ -117,18 +125,21 @@ pub enum LiveCommand {
     /// show callers; `?` lists them.
     /// The probes are latent again when it ends. The output of a program that it starts is
     /// discarded.
+    #[command(override_usage = "probectl top [OPTIONS] [SELECTOR] <-p PID|-n NAME|-- CMD...>")]
     Top(Top),
     /// Shows each hit in a running program, a line each, as it comes
     ///
     /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
     /// An exit has the time of its call. With --json, each line is an object. The probes are latent
     /// again when it ends, also if it is killed.
+    #[command(override_usage = "probectl trace [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Trace(Trace),
     /// Records a trace of a running program into a file
     ///
     /// The program writes the file while it runs. The ending of FILE tells the format: .probetrace
     /// for `report` and `convert`, or .pftrace for Perfetto. The latter is made at the end, of a
     /// .pftrace.probetrace beside it, which goes. If hits are lost, try a larger --ring.
+    #[command(override_usage = "probectl record [OPTIONS] -o <FILE> <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
     Record(Record),
     /// Writes the latest events of a running program's flight recorder into a file
     ///
@@ -140,6 +151,7 @@ pub enum LiveCommand {
     /// `probectl watch -p PID 'when p99(net::handle) > 5ms for 2s then record db::* for 1s'`. Rules
     /// arm and disarm consumers, record traces, take snapshots and run commands. Each firing is a
     /// line on stdout, with --json an object. All is detached when it ends, also if it is killed.
+    #[command(override_usage = "probectl watch [OPTIONS] <RULE>... <-p PID|-n NAME|-- CMD...>")]
     Watch(Watch),
     /// Attaches consumers to a running program, in the grammar of PROBES
     ///
