@@ -56,7 +56,7 @@ fn other_manifest(manifest: &str) -> String {
     workspace["package"]["version"] = OTHER_VERSION.into();
     workspace["members"] = vec![
         "probe-target", "probe-core", "probe-lang", "probe-report", "probe-expand", "probe-macros",
-        "probe-patch", "probe-runtime",
+        "probe-patch", "probe-hooks", "probe-runtime",
     ]
     .into();
     workspace.remove("default-members");

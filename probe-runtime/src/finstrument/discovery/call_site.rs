@@ -26,7 +26,6 @@ use super::call_cache::CachedEntries;
 use super::call_patch::{CallPatch, ReturnTarget};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
-use super::jumps::{Fragment, Jump};
 use super::outcome::Reason;
 use super::provider::ControlLocked;
 use crate::engine::dispatch::{CounterAt, InlineHook, ReadGuard, Subscription};
@@ -36,6 +35,7 @@ use crate::engine::registry::ProbeId;
 use crate::engine::registry::provider::CallSite;
 use crate::engine::sites::{Instruction, Site, SiteAddr};
 use probe_core::abi::{Definition, Kind};
+use probe_hooks::{Fragment, Jump};
 
 /// One call site. Zeroed memory is no call site.
 #[repr(C, align(64))]

@@ -1,10 +1,9 @@
 //! Discovers functions: hooks ▶ table ▶ call sites ▶ pending ▶ provider. The [module above](super)
-//! describes the states of a call, and their costs.
+//! describes the states of a call, and their costs. `probe_hooks` reads code and files.
 //!
 //! | files | part |
 //! |---|---|
-//! | `x86_64` | the door to the architecture: decodes calls and jumps, switches calls, has stubs |
-//! | `object_files` | symbols, extents of functions, and separate files of debug information |
+//! | `x86_64` | the door to the architecture: decodes calls, switches calls, has stubs |
 //! | `call_site`, `chunk` | one call site, and the memory of many |
 //! | `table` | finds a call site by its return address; publishes and reclaims call sites |
 //! | `call_cache`, `counters`, `callback` | cache of calls; counters; the program's callback |
@@ -23,7 +22,6 @@ mod first_hit;
 mod hooks;
 mod interface;
 mod naming;
-mod object_files;
 mod provider;
 mod reconcile;
 mod redirection;
@@ -37,4 +35,4 @@ pub use interface::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
-use x86_64::{call, call_patch, jumps, stub};
+use x86_64::{call, call_patch, stub};

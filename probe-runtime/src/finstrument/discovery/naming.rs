@@ -7,21 +7,18 @@
 //! Cost: some 10 ms for an object with some thousand functions with debug information, and some
 //! microseconds for each function.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use addr2line::{Loader, Location};
+use probe_hooks::{Description, Fragment, ObjectFile};
 
 use super::call_site::{Discovery, TailJumps};
-use super::jumps::Fragment;
-use super::object_files::{self, AmbiguousNames, Extents, demangled_path};
 use super::provider::{ControlLocked, PendingDiscoveries};
 use super::reconcile::{KnownObject, LoadedObjects};
 use crate::engine::os::objects::{Object, freeze};
+use crate::engine::os::process;
 use probe_core::abi::Kind;
-use probe_lang::error::floor_char_boundary;
 
 /// Opens the executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";
@@ -30,27 +27,9 @@ const EXECUTABLE: &str = "/proc/self/exe";
 #[derive(Default)]
 pub(super) struct Names {
     files: HashMap<u64, ObjectFile>,
-}
-
-/// An object's file.
-struct ObjectFile {
-    /// A path where it can be read.
-    path: PathBuf,
-    /// The file with its symbols, if that is another one.
-    separate: Option<PathBuf>,
-    /// Its own path, as far as that is known.
-    own_path: PathBuf,
-    base: usize,
-    /// Read when a function is named, since that takes long for a large file; `None` if it can't
-    /// be.
-    loader: OnceCell<Option<Loader>>,
-    /// Read when a function has no debug information.
-    ambiguous_names: OnceCell<AmbiguousNames>,
-    /// Read when a function of it jumps to a hook; `None` if the file has no symbols.
-    extents: OnceCell<Option<Extents>>,
-    /// Functions that run here and have an address of another object, as their first call here
-    /// describes them: the same for their entries and exits.
-    foreign_functions: HashMap<usize, Description>,
+    /// Functions that run in an object and have an address of another one, as their first call
+    /// there describes them: the same for their entries and exits. By the hash of the object.
+    foreign_functions: HashMap<(u64, usize), Description>,
 }
 
 impl Names {
@@ -71,12 +50,14 @@ impl Names {
             // If its object is gone, a discovery gets no name from another object in its place.
             new.retain(|discovery| loaded.holder_of(frozen, discovery).is_some());
         });
-        self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
+        let is_loaded = |hash: u64| loaded.all().iter().any(|known| known.hash == hash);
+        self.files.retain(|hash, _| is_loaded(*hash));
+        self.foreign_functions.retain(|(hash, _), _| is_loaded(*hash));
         // An entry describes its function better than an exit, which may be in code of another one.
         new.sort_by_key(|discovery| discovery.hit().kind == Kind::Exit);
         for discovery in new {
             // The object may have been unloaded since then.
-            let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text_address()) else {
+            let Some(KnownObject { object, hash }) = loaded.at(discovery.text_address()) else {
                 continue;
             };
             let function = discovery.hit().function;
@@ -85,7 +66,7 @@ impl Names {
             let name = loaded.at(function).filter(|_| !is_own).and_then(|other| {
                 self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
             });
-            let file = self.file(known);
+            let file = self.files.entry(*hash).or_insert_with(|| object_file(object));
             if discovery.may_have_tail_jumps() && is_own {
                 file.extents()
                     .and_then(|extents| TailJumps::find(extents, object.base, function))
@@ -94,12 +75,9 @@ impl Names {
             }
             let described = if is_own {
                 file.describe(function)
-            } else if let Some(known) = file.foreign_functions.get(&function) {
-                known.clone()
             } else {
-                let described = file.describe_site(discovery.text_address(), name);
-                file.foreign_functions.insert(function, described.clone());
-                described
+                let described = self.foreign_functions.entry((*hash, function));
+                described.or_insert_with(|| file.describe_site(discovery.text_address(), name)).clone()
             };
             let Description { path, file, line } = described;
             discovery.name(locked, *hash, &path, &file, line);
@@ -120,151 +98,12 @@ impl Names {
     }
 
     fn file(&mut self, known: &KnownObject) -> &mut ObjectFile {
-        self.files.entry(known.hash).or_insert_with(|| ObjectFile::of(&known.object))
+        self.files.entry(known.hash).or_insert_with(|| object_file(&known.object))
     }
 }
 
-/// The text of a definition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Description {
-    path: String,
-    file: String,
-    line: u32,
-}
-
-/// The function and the source of an address.
-struct Symbol {
-    addr: usize,
-    path: String,
-}
-
-/// A function that has no address.
-struct Inlined {
-    path: Option<String>,
-    place: Option<Place>,
-}
-
-/// A source file and a line of it.
-type Place = (String, u32);
-
-impl ObjectFile {
-    fn of(object: &Object) -> Self {
-        let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
-        let own_path = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-        let separate = object_files::separate_file(&path, &own_path);
-        Self {
-            path,
-            separate,
-            own_path,
-            base: object.base,
-            loader: OnceCell::new(),
-            ambiguous_names: OnceCell::new(),
-            extents: OnceCell::new(),
-            foreign_functions: HashMap::new(),
-        }
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        self.loader.get_or_init(|| Loader::new(self.symbols()).ok()).as_ref()
-    }
-
-    fn offset(&self, addr: usize) -> u64 {
-        addr.wrapping_sub(self.base) as u64
-    }
-
-    /// Returns the name at this address.
-    fn symbol(&self, addr: usize) -> Option<Symbol> {
-        let found = self.loader()?.find_symbol_info(self.offset(addr))?;
-        let start = usize::try_from(found.address()).ok()?;
-        Some(Symbol { addr: self.base.wrapping_add(start), path: demangled_path(found.name()) })
-    }
-
-    /// Returns the source of an address.
-    fn place(&self, addr: usize) -> Option<Place> {
-        place(&self.loader()?.find_location(self.offset(addr)).ok()??)
-    }
-
-    /// Describes the function at an address.
-    fn describe(&self, function: usize) -> Description {
-        let symbol = self.symbol(function);
-        let place = self.place(function);
-        self.described(function, symbol, place)
-    }
-
-    /// Describes the function that is running at a call of this object, if the compiler passed the
-    /// address of another one to the hook. `name` is the name at that address. It is used unless
-    /// debug information shows that the enclosing function itself makes the call.
-    fn describe_site(&self, site: usize, name: Option<String>) -> Description {
-        let enclosing = self.symbol(site);
-        if let Some(inlined) = self.inlined(site) {
-            let symbol = name.or(inlined.path).map(|path| Symbol { addr: site, path });
-            return self.described(site, symbol.or(enclosing), inlined.place);
-        }
-        let addr = enclosing.as_ref().map_or(site, |symbol| symbol.addr);
-        let place = self.place(addr);
-        // Without debug information it may be an inlined function.
-        let is_sure = place.is_some() && enclosing.is_some();
-        let named = name.filter(|_| !is_sure).map(|path| Symbol { addr, path });
-        self.described(site, named.or(enclosing), place)
-    }
-
-    /// Returns the innermost function that was inlined at an address, if one was.
-    fn inlined(&self, addr: usize) -> Option<Inlined> {
-        let mut frames = self.loader()?.find_frames(self.offset(addr)).ok()?;
-        let innermost = frames.next().ok()??;
-        frames.next().ok()??;
-        let path =
-            innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| demangled_path(&it));
-        Some(Inlined { path, place: innermost.location.as_ref().and_then(place) })
-    }
-
-    fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Description {
-        let has_place = place.is_some();
-        let (file, line) = place.unwrap_or_else(|| (truncate(&self.own_path.to_string_lossy()), 0));
-        let path = match symbol {
-            Some(symbol) if !has_place && self.ambiguous_names().contain(&symbol.path) => {
-                format!("{}::{:#x}", truncate(&symbol.path), self.offset(symbol.addr))
-            }
-            Some(symbol) => truncate(&symbol.path),
-            None => {
-                let name = self.own_path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{}::{:#x}", truncate(&name), self.offset(addr))
-            }
-        };
-        Description { path, file, line }
-    }
-
-    fn symbols(&self) -> &Path {
-        self.separate.as_ref().unwrap_or(&self.path)
-    }
-
-    fn extents(&self) -> Option<&Extents> {
-        self.extents.get_or_init(|| Extents::of(&self.path, self.symbols())).as_ref()
-    }
-
-    fn ambiguous_names(&self) -> &AmbiguousNames {
-        self.ambiguous_names.get_or_init(|| AmbiguousNames::of(self.symbols()).unwrap_or_default())
-    }
-}
-
-/// Returns a location that has a file.
-fn place(location: &Location<'_>) -> Option<Place> {
-    Some((truncate(location.file?), location.line.unwrap_or_default()))
-}
-
-/// Cuts a text to the length that a definition can hold.
-fn truncate(text: &str) -> String {
-    text[..floor_char_boundary(text, usize::from(u16::MAX) / 2)].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_at_characters() {
-        assert_eq!(truncate("a"), "a");
-        let long = "ä".repeat(40_000);
-        assert_eq!(truncate(&long).len(), 32_766);
-    }
+fn object_file(object: &Object) -> ObjectFile {
+    let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
+    let own_path = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
+    ObjectFile::new(path, own_path, object.base, !process::has_raised_rights())
 }

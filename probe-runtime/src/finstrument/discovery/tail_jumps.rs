@@ -27,15 +27,14 @@ use std::sync::atomic::Ordering;
 use super::call::{MAX_CALL_LEN, leads_to};
 use super::call_patch::{self, CallPatch, RET};
 use super::call_site::{Discovery, State, TailJumps};
-use super::jumps::{Fragment, Jump, RegisterValue, jumps};
-use super::object_files::Extents;
 use super::outcome::Reason;
 use super::provider::{self, ControlLocked, Exclusive};
 use super::table::{self, CallEntry};
 use super::{counters, first_hit};
 use crate::engine::os::mem::Alias;
 use crate::engine::os::objects::{Frozen, Object};
-use crate::engine::sites::{NotNow, read_word};
+use crate::engine::sites::{Bytes, NotNow, read_word};
+use probe_hooks::{Extents, Fragment, Jump, RegisterValue, jumps};
 
 impl TailJumps {
     /// Looks into an object's file for the jumps of a function.
@@ -58,7 +57,9 @@ impl TailJumps {
                 // SAFETY: in the text of `object`, which the caller keeps loaded.
                 unsafe { leads_to(jump.target, hook) }
             });
-            switches.extend(leading.map(|jump| CallPatch::of_jump(jump.at, jump.bytes)));
+            switches.extend(
+                leading.filter_map(|jump| Some(CallPatch::of_jump(jump.at, Bytes::new(&jump.bytes)?))),
+            );
         }
         *self = Self::Switched(switches);
     }

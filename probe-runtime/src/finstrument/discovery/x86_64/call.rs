@@ -18,10 +18,10 @@
 
 use std::ptr;
 
-use crate::engine::entry::backend::stub::{self, StubCode};
 use crate::engine::os::text::page_size;
 use crate::engine::os::thread::errno;
 use crate::engine::sites::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr, read_word};
+use probe_hooks::{MAX_LINKAGE_ENTRY_LEN, Target, linkage_word};
 
 /// The length of the longest call that is understood, in bytes.
 pub(in super::super) const MAX_CALL_LEN: usize = 6;
@@ -29,15 +29,6 @@ pub(in super::super) const MAX_CALL_LEN: usize = 6;
 const CALL: u8 = 0xe8;
 const CALL_AT_RIP: [u8; 2] = [0xff, 0x15];
 const ADDRESS_SIZE: u8 = 0x67;
-
-/// The target of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) enum Target {
-    /// This address.
-    Direct(usize),
-    /// The value of the pointer at this address.
-    Through(usize),
-}
 
 /// A call that ends at a return address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,19 +144,16 @@ pub(in super::super) unsafe fn leads_to(target: Target, hook: usize) -> bool {
     match target {
         Target::Direct(there) if there == hook => true,
         Target::Direct(there)
-            if is_readable(there) && is_readable(there.wrapping_add(MAX_PLT_ENTRY_LEN - 1)) =>
+            if is_readable(there) && is_readable(there.wrapping_add(MAX_LINKAGE_ENTRY_LEN - 1)) =>
         {
             // SAFETY: readable, as above.
-            let bytes = unsafe { ptr::read_volatile(there as *const [u8; MAX_PLT_ENTRY_LEN]) };
-            matches!(stub::decode(there, &bytes), Some(StubCode::Plt(pointer)) if through(pointer))
+            let bytes = unsafe { ptr::read_volatile(there as *const [u8; MAX_LINKAGE_ENTRY_LEN]) };
+            linkage_word(there, &bytes).is_some_and(through)
         }
         Target::Direct(_) => false,
         Target::Through(pointer) => through(pointer),
     }
 }
-
-/// The longest entry of a linkage table that is understood, in bytes.
-const MAX_PLT_ENTRY_LEN: usize = 12;
 
 /// Returns whether an address can be read. The bytes before a return address need not be the call
 /// that was executed. Asks the kernel, which does not fault: sigprocmask(2) reads a signal set

@@ -17,7 +17,7 @@
 //! A jump changes in its first byte alone. So a thread has one of the two instructions, for any
 //! place of the words' border, and for any fetched part of the rest. A hook that is jumped to
 //! returns to the function's caller, and so does a `ret`. Nothing jumps into the rest of the jump:
-//! its code was decoded ([`jumps`](super::jumps)).
+//! its code was decoded ([`jumps`](probe_hooks::jumps)).
 //!
 //! # Writing
 //! Both a hook and the control may change such a call at any time. Each writes what `is_enabled`
@@ -35,7 +35,7 @@
 use super::super::call_site::Discovery;
 use super::super::provider::{self, ControlLocked, Exclusive};
 use super::super::{counters, first_hit, tail_jumps};
-use super::call::{Call, Target};
+use super::call::Call;
 use crate::engine::os::mem::Alias;
 use crate::engine::os::objects::KeptLoaded;
 use crate::engine::os::text::page_size;
@@ -45,6 +45,7 @@ use crate::engine::sites::{
     Access, Bytes, MAX_LEN, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, read_word,
     write_text, write_text_now, write_word,
 };
+use probe_hooks::Target;
 
 const JMP_SHORT: u8 = 0xeb;
 pub(in super::super) const RET: u8 = 0xc3;

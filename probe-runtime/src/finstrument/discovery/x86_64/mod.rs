@@ -3,11 +3,9 @@
 //! | contract | |
 //! |---|---|
 //! | `call` | decodes the call that has reached a hook; the site in its place |
-//! | `jumps` | decodes a function: which of its jumps lead to a hook |
 //! | `call_patch` | switches a call that is no site, without a torn instruction |
 //! | `stub` | the stub of a discovered call, and the `ret` of one that is switched off |
 
 pub(super) mod call;
 pub(super) mod call_patch;
-pub(super) mod jumps;
 pub(super) mod stub;

@@ -25,23 +25,35 @@ use iced_x86::{
     OpKind, Register,
 };
 
-use super::call::Target;
-use crate::engine::sites::{Bytes, SITE_LEN};
 use probe_core::abi::Kind;
+
+/// The length of the shortest jump that is found. Jumps to other objects have no shorter form.
+const MIN_JUMP_LEN: usize = 5;
 
 /// Limits the instructions that are examined for one value.
 const MAX_STEPS: usize = 1 << 14;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct Fragment {
-    pub(in super::super) addr: usize,
-    pub(in super::super) code: Vec<u8>,
+pub struct Fragment {
+    /// The address of its first byte.
+    pub addr: usize,
+    /// Its bytes.
+    pub code: Vec<u8>,
+}
+
+/// The target of a call or a jump.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// This address.
+    Direct(usize),
+    /// The value of the pointer at this address.
+    Through(usize),
 }
 
 /// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(in super::super) enum RegisterValue {
+pub enum RegisterValue {
     /// This address.
     Address(usize),
     /// The value of the pointer at this address.
@@ -50,35 +62,35 @@ pub(in super::super) enum RegisterValue {
 
 /// A jump out of a function's code.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct Jump {
-    pub(in super::super) at: usize,
+pub struct Jump {
+    /// Its address.
+    pub at: usize,
     /// The instruction, with its prefixes.
-    pub(in super::super) bytes: Bytes,
-    pub(in super::super) target: Target,
+    pub bytes: Vec<u8>,
+    /// Where it leads.
+    pub target: Target,
     /// The value of its first argument.
-    pub(in super::super) function: RegisterValue,
+    pub function: RegisterValue,
 }
 
 /// A call of a hook, or a jump to one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct HookUse {
-    pub(in super::super) kind: Kind,
+pub struct HookUse {
+    /// Which hook.
+    pub kind: Kind,
     /// The address of the call or the jump.
-    pub(in super::super) at: usize,
+    pub at: usize,
     /// The address that the call returns to; `None` for a jump.
-    pub(in super::super) returns: Option<usize>,
+    pub returns: Option<usize>,
     /// The values that its first argument may have: several if inlined functions with like ends
     /// share it (crossjumping).
-    pub(in super::super) functions: Vec<RegisterValue>,
+    pub functions: Vec<RegisterValue>,
 }
 
 /// Returns the uses of hooks in a function's fragments. `hook` tells which hook a target leads to.
 /// Where not all values of the first argument can be told, the use has those of all others in
 /// these fragments, too: a function that was inlined there is entered and left there.
-pub(in super::super) fn hook_uses(
-    fragments: &[Fragment],
-    hook: impl Fn(Target) -> Option<Kind>,
-) -> Vec<HookUse> {
+pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
     let Some(code) = Flow::of(fragments) else { return Vec::new() };
     let used = |(number, instruction): (usize, &Instruction)| {
         let through = |at| hook(Target::Through(at));
@@ -123,16 +135,16 @@ pub(in super::super) fn hook_uses(
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
-pub(in super::super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
+pub fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
     let Some(code) = Flow::of(fragments).filter(|code| !code.has_tables) else { return Vec::new() };
     let bytes = |instruction: &Instruction| {
         let at = addr(instruction.ip());
         let fragment = fragments.iter().find(|it| (it.addr..it.addr + it.code.len()).contains(&at))?;
-        Bytes::new(fragment.code.get(at - fragment.addr..at - fragment.addr + instruction.len())?)
+        Some(fragment.code.get(at - fragment.addr..at - fragment.addr + instruction.len())?.to_vec())
     };
     let jump = |(number, instruction): (usize, &Instruction)| {
         let target = match instruction.flow_control() {
-            _ if instruction.len() < SITE_LEN => return None,
+            _ if instruction.len() < MIN_JUMP_LEN => return None,
             FlowControl::UnconditionalBranch => Target::Direct(addr(instruction.near_branch_target())),
             FlowControl::IndirectBranch => Target::Through(addr(instruction.ip_rel_memory_address())),
             _ => return None,

@@ -1,0 +1,175 @@
+//! The beginnings and ends of an object's functions in its file, by its symbol table, or by its
+//! unwind table where it is stripped.
+//!
+//! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All
+//! functions with the same stem are taken together. So a jump from one fragment into the middle of
+//! another is found.
+//!
+//! An unwind table does not tell which pieces of code are one function. That is enough to look for
+//! calls of hooks, and not to be sure of jumps.
+//!
+//! Cost: a pass over the table; some 60 bytes a function.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
+use object::read::elf::{ElfFile64, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
+
+use crate::code::Fragment;
+use crate::symbols::stem;
+
+/// The extents of an object's functions.
+#[derive(Debug)]
+pub struct Extents {
+    path: PathBuf,
+    /// Sections of code: their addresses, and their places in the file.
+    sections: Vec<(Range<u64>, u64)>,
+    /// The functions, ascending, each with the number of its stem.
+    functions: Vec<(Range<u64>, usize)>,
+    /// By the number of a stem, its fragments among the functions.
+    fragments: Vec<Vec<usize>>,
+    /// The longest function, in bytes.
+    longest: u64,
+    /// Whether all fragments of a function are known.
+    is_by_symbols: bool,
+}
+
+impl Extents {
+    /// Returns the extents of a file's functions, according to the symbols of this file or of a
+    /// separate one, or else to the file's unwind table; `None` if a file can't be read, or if
+    /// there are neither.
+    pub fn of(path: &Path, symbols: &Path) -> Option<Self> {
+        let (cache, other) =
+            (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
+        let file = object::File::parse(&cache).ok()?;
+        let other = ElfFile64::<Endianness, _>::parse(&other).ok()?;
+        // At once: the cache keeps each part that is read, and a program has 100,000 names.
+        let names = other.section_by_index(other.elf_symbol_table().string_section());
+        let names = names.ok().and_then(|it| it.data().ok()).unwrap_or_default();
+        let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
+        let sections = sections
+            .filter_map(|it| Some((it.address()..it.address().checked_add(it.size())?, it.file_range()?.0)));
+        let mut stems = HashMap::new();
+        let mut functions: Vec<(Range<u64>, usize)> = other
+            .symbols()
+            .filter(|symbol| {
+                symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() != 0
+            })
+            .filter_map(|symbol| {
+                let next = stems.len();
+                let name = usize::try_from(symbol.elf_symbol().st_name(other.endian())).ok()?;
+                let name = CStr::from_bytes_until_nul(names.get(name..)?).ok()?.to_str().ok()?;
+                let stem = *stems.entry(stem(name).to_owned()).or_insert(next);
+                Some((symbol.address()..symbol.address().checked_add(symbol.size())?, stem))
+            })
+            .collect();
+        let is_by_symbols = !functions.is_empty();
+        let mut stems = stems.len();
+        if !is_by_symbols {
+            functions = ranges_of_unwind_table(&file).zip(0..).collect();
+            stems = functions.len();
+        }
+        functions.sort_unstable_by_key(|(range, stem)| (range.start, range.end, *stem));
+        functions.dedup();
+        let mut fragments = vec![Vec::new(); stems];
+        functions.iter().enumerate().for_each(|(at, (_, stem))| fragments[*stem].push(at));
+        let longest = functions.iter().map(|(range, _)| range.end - range.start).max()?;
+        let (path, sections) = (path.to_owned(), sections.collect());
+        Some(Self { path, sections, functions, fragments, longest, is_by_symbols })
+    }
+
+    /// Returns the code of the function that begins at `function`, with the file's addresses; empty
+    /// unless all of it is certain.
+    pub fn fragments(&self, function: u64) -> Vec<Fragment> {
+        let file = File::open(&self.path).ok().filter(|_| self.is_by_symbols);
+        file.and_then(|file| self.code(&file, self.ranges(function))).unwrap_or_default()
+    }
+
+    /// Returns the code around addresses, which ascend: for each function that has some of them,
+    /// all of its fragments, with the file's addresses. Leaves out functions whose code is not
+    /// certain.
+    pub fn around(&self, addrs: &[u64]) -> Vec<Vec<Fragment>> {
+        let Ok(file) = File::open(&self.path) else { return Vec::new() };
+        let (mut seen, mut end) = (HashSet::new(), 0);
+        let mut all = Vec::new();
+        for addr in addrs {
+            // Most functions have several.
+            let Some(function) = (*addr >= end).then(|| self.at(*addr)).flatten() else { continue };
+            end = function.end;
+            let ranges = self.ranges(function.start);
+            if ranges.first().is_some_and(|first| seen.insert(first.start)) {
+                all.extend(self.code(&file, ranges));
+            }
+        }
+        all
+    }
+
+    /// Returns the range of the function that holds an address.
+    fn at(&self, addr: u64) -> Option<Range<u64>> {
+        let after = self.functions.partition_point(|(range, _)| range.start <= addr);
+        let near = self.functions[..after].iter().rev();
+        let mut near = near.take_while(|(range, _)| addr - range.start < self.longest);
+        near.find(|(range, _)| range.contains(&addr)).map(|(range, _)| range.clone())
+    }
+
+    /// Returns the code of ranges, unless another function shares a part of one.
+    fn code(&self, file: &File, ranges: Vec<Range<u64>>) -> Option<Vec<Fragment>> {
+        if ranges.iter().any(|range| self.overlaps(range)) {
+            return None;
+        }
+        ranges.into_iter().map(|range| self.read(file, range)).collect()
+    }
+
+    fn ranges(&self, function: u64) -> Vec<Range<u64>> {
+        let first = self.functions.partition_point(|(range, _)| range.start < function);
+        let names = self.functions[first..].iter().take_while(|(range, _)| range.start == function);
+        let all = names.flat_map(|(_, stem)| &self.fragments[*stem]);
+        let mut ranges: Vec<_> = all.map(|at| self.functions[*at].0.clone()).collect();
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        ranges
+    }
+
+    /// Returns whether another function shares a part of it, but not all.
+    fn overlaps(&self, range: &Range<u64>) -> bool {
+        let first =
+            self.functions.partition_point(|(it, _)| it.start.saturating_add(self.longest) < range.start);
+        let near = self.functions[first..].iter().take_while(|(it, _)| it.start < range.end);
+        { near }.any(|(it, _)| it.end > range.start && it != range)
+    }
+
+    fn read(&self, file: &File, range: Range<u64>) -> Option<Fragment> {
+        let is_whole =
+            |(section, _): &&(Range<u64>, u64)| section.start <= range.start && range.end <= section.end;
+        let (section, offset) = self.sections.iter().find(is_whole)?;
+        let mut code = vec![0; usize::try_from(range.end - range.start).ok()?];
+        file.read_exact_at(&mut code, offset + (range.start - section.start)).ok()?;
+        Some(Fragment { addr: usize::try_from(range.start).ok()?, code })
+    }
+}
+
+/// Returns the pieces of code that an unwind table lists.
+fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
+    let section = file.section_by_name(".eh_frame");
+    let address = section.as_ref().map_or(0, ObjectSection::address);
+    let data = section.and_then(|it| it.uncompressed_data().ok()).unwrap_or_default();
+    let text = file.section_by_name(".text").map_or(0, |it| it.address());
+    let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
+    let table = EhFrame::new(&data, LittleEndian);
+    let mut found = Vec::new();
+    let mut entries = table.entries(&bases);
+    // The loop reads no entries after a damaged one.
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(part) = entry else { continue };
+        let Ok(fde) = part.parse(EhFrame::<EndianSlice<'_, LittleEndian>>::cie_from_offset) else { continue };
+        found.extend(fde.initial_address().checked_add(fde.len()).map(|end| fde.initial_address()..end));
+    }
+    found.retain(|range| !range.is_empty());
+    found.into_iter()
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![cfg(unix)]
+
+mod code;
+mod extents;
+mod names;
+mod references;
+mod separate_file;
+mod symbols;
+
+pub use code::{Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
+pub use extents::Extents;
+pub use names::{Description, ObjectFile, Symbol};
+pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word, references};
