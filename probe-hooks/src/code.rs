@@ -73,52 +73,82 @@ pub struct Jump {
     pub function: RegisterValue,
 }
 
+/// The instruction that leads to a hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A call.
+    Call,
+    /// A call of the address in a register.
+    CallRegister,
+    /// A jump out of the function.
+    Jump,
+    /// A jump to the address in a register.
+    JumpRegister,
+    /// A conditional jump.
+    ConditionalJump,
+}
+
 /// A call of a hook, or a jump to one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HookUse {
     /// Which hook.
     pub kind: Kind,
-    /// The address of the call or the jump.
+    /// The address of the call or the jump, with its prefixes.
     pub at: usize,
-    /// The address that the call returns to; `None` for a jump.
-    pub returns: Option<usize>,
+    /// Its length, in bytes.
+    pub len: usize,
+    /// Its instruction.
+    pub form: Form,
+    /// Where it leads.
+    pub target: Target,
     /// The values that its first argument may have: several if inlined functions with like ends
-    /// share it (crossjumping).
+    /// share it (crossjumping), none if nothing tells.
     pub functions: Vec<RegisterValue>,
 }
 
-/// Returns the uses of hooks in a function's fragments. `hook` tells which hook a target leads to.
-/// Where not all values of the first argument can be told, the use has those of all others in
-/// these fragments, too: a function that was inlined there is entered and left there.
-pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
-    let Some(code) = Flow::of(fragments) else { return Vec::new() };
+impl HookUse {
+    /// Returns the address that the call returns to; `None` for a jump.
+    pub fn returns(&self) -> Option<usize> {
+        matches!(self.form, Form::Call | Form::CallRegister).then_some(self.at.wrapping_add(self.len))
+    }
+}
+
+/// Returns the uses of hooks in a function's fragments, ascending in each. `hook` tells which hook a
+/// target leads to. Where not all values of the first argument can be told, the use has those of
+/// all others in these fragments, too: a function that was inlined there is entered and left there.
+/// Returns `None` if the code is not understood.
+pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Option<Vec<HookUse>> {
+    let code = Flow::of(fragments)?;
     let used = |(number, instruction): (usize, &Instruction)| {
-        let through = |at| hook(Target::Through(at));
-        let (kind, is_call) = match instruction.flow_control() {
-            flow
-            @ (FlowControl::Call | FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch) => {
-                let there = addr(instruction.near_branch_target());
-                (hook(Target::Direct(there)), flow == FlowControl::Call)
-            }
-            flow @ (FlowControl::IndirectCall | FlowControl::IndirectBranch) => {
-                let kind = if instruction.is_ip_rel_memory_operand() {
-                    through(addr(instruction.ip_rel_memory_address()))
-                } else if instruction.op0_kind() == OpKind::Register {
-                    // A pointer that was loaded once for several calls.
-                    match code.values_before(number, instruction.op0_register(), true).only() {
-                        Some(RegisterValue::Pointer(at)) => through(at),
-                        _ => None,
-                    }
-                } else {
-                    None
-                };
-                (kind, flow == FlowControl::IndirectCall)
-            }
+        let is_at_rip = instruction.is_ip_rel_memory_operand();
+        let form = match instruction.flow_control() {
+            FlowControl::Call => Form::Call,
+            FlowControl::UnconditionalBranch => Form::Jump,
+            FlowControl::ConditionalBranch => Form::ConditionalJump,
+            FlowControl::IndirectCall if is_at_rip => Form::Call,
+            FlowControl::IndirectBranch if is_at_rip => Form::Jump,
+            FlowControl::IndirectCall => Form::CallRegister,
+            FlowControl::IndirectBranch => Form::JumpRegister,
             _ => return None,
         };
-        let (kind, at, after) = (kind?, addr(instruction.ip()), addr(instruction.next_ip()));
-        let Values { known, are_all } = code.values_before(number, Register::RDI, true);
-        Some((HookUse { kind, at, returns: is_call.then_some(after), functions: known }, are_all))
+        let target = match form {
+            Form::CallRegister | Form::JumpRegister if instruction.op0_kind() != OpKind::Register => {
+                return None;
+            }
+            // An address or a pointer that was loaded once for several calls.
+            Form::CallRegister | Form::JumpRegister => {
+                match code.values_before(number, instruction.op0_register(), true).only()? {
+                    RegisterValue::Pointer(at) => Target::Through(at),
+                    RegisterValue::Address(there) => Target::Direct(there),
+                }
+            }
+            _ if is_at_rip => Target::Through(addr(instruction.ip_rel_memory_address())),
+            _ => Target::Direct(addr(instruction.near_branch_target())),
+        };
+        let kind = hook(target)?;
+        let Values { known: functions, are_all } = code.values_before(number, Register::RDI, true);
+        let (at, len) = (addr(instruction.ip()), instruction.len());
+        Some((HookUse { kind, at, len, form, target, functions }, are_all))
     };
     let (mut whole, others): (Vec<_>, Vec<_>) =
         code.instructions.iter().enumerate().filter_map(used).partition(|(_, are_all)| *are_all);
@@ -131,7 +161,9 @@ pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) 
                 .map(|(it, are_all)| (HookUse { functions: all.iter().copied().collect(), ..it }, are_all)),
         );
     }
-    whole.into_iter().map(|(it, _)| it).filter(|it| !it.functions.is_empty()).collect()
+    let mut uses: Vec<_> = whole.into_iter().map(|(it, _)| it).collect();
+    uses.sort_by_key(|it| it.at);
+    Some(uses)
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
@@ -469,8 +501,8 @@ mod tests {
             Target::Direct(0x3000..0x3100) | Target::Through(0x5000) => Some(Kind::Exit),
             _ => None,
         };
-        let uses = hook_uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook);
-        uses.into_iter().map(|it| (it.kind, it.returns.map(|it| it - 0x1000), it.functions)).collect()
+        let uses = hook_uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook).unwrap();
+        uses.into_iter().map(|it| (it.kind, it.returns().map(|it| it - 0x1000), it.functions)).collect()
     }
 
     #[test]
@@ -495,11 +527,11 @@ mod tests {
             used(&[&code[..], &[&JUMP]].concat()),
             [
                 (Kind::Entry, Some(15), vec![other]),
-                (Kind::Exit, None, vec![own]),
                 (Kind::Entry, Some(20), vec![own, other]),
+                (Kind::Exit, None, vec![own]),
             ]
         );
-        assert_eq!(used(&[&CALL]), [], "there is none");
+        assert_eq!(used(&[&CALL]), [(Kind::Entry, Some(5), Vec::new())], "there is none");
     }
 
     #[test]
@@ -507,6 +539,10 @@ mod tests {
         let own = RegisterValue::Address(0x1000);
         // mov r12, [rip + …]; call r12
         let load = [0x4c, 0x8b, 0x25, 0xef, 0x3f, 0, 0];
+        let code: [&[u8]; 6] = [&OWN, &[0x90; 3], &load, &COPY, &[0x41, 0xff, 0xd4], &[0xc3]];
+        assert_eq!(used(&code), [(Kind::Exit, Some(23), vec![own])]);
+        // lea r12, [the hook]; call r12
+        let load = [0x4c, 0x8d, 0x25, 0xef, 0x1f, 0, 0];
         let code: [&[u8]; 6] = [&OWN, &[0x90; 3], &load, &COPY, &[0x41, 0xff, 0xd4], &[0xc3]];
         assert_eq!(used(&code), [(Kind::Exit, Some(23), vec![own])]);
     }
@@ -519,12 +555,13 @@ mod tests {
         assert_eq!(found(&[&OWN, &table, &COPY, &JUMP]), []);
         // An exception lands behind the `ret`.
         let lands: [&[u8]; 5] = [&OWN, &CALL, &[0xc3], &COPY, &JUMP];
-        assert_eq!(used(&lands).first(), Some(&(Kind::Exit, None, vec![own])));
+        assert_eq!(used(&lands).last(), Some(&(Kind::Exit, None, vec![own])));
         // The compiler has moved a part out of the way. The part jumps back.
         let main = Fragment { addr: 0x1000, code: [&OWN[..], &[0x74, 10], &COPY, &JUMP].concat() };
         let cold = Fragment { addr: 0x1013, code: vec![0xeb, 0xf4] };
         let is_hook = |target| matches!(target, Target::Direct(0x3000..0x3100)).then_some(Kind::Exit);
-        let [HookUse { functions, .. }] = &hook_uses(&[main, cold], is_hook)[..] else { panic!() };
+        let uses = hook_uses(&[main, cold], is_hook).unwrap();
+        let [HookUse { functions, .. }] = &uses[..] else { panic!() };
         assert_eq!(*functions, [own]);
     }
 

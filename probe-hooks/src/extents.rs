@@ -94,20 +94,17 @@ impl Extents {
     /// Returns the code around addresses, which ascend: for each function that has some of them,
     /// all of its fragments, with the file's addresses. Leaves out functions whose code is not
     /// certain.
-    pub fn around(&self, addrs: &[u64]) -> Vec<Vec<Fragment>> {
-        let Ok(file) = File::open(&self.path) else { return Vec::new() };
+    pub fn around(&self, addrs: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Vec<Fragment>> {
+        let file = File::open(&self.path).ok();
         let (mut seen, mut end) = (HashSet::new(), 0);
-        let mut all = Vec::new();
-        for addr in addrs {
+        addrs.into_iter().filter_map(move |addr| {
             // Most functions have several.
-            let Some(function) = (*addr >= end).then(|| self.at(*addr)).flatten() else { continue };
+            let function = if addr >= end { self.at(addr)? } else { return None };
             end = function.end;
             let ranges = self.ranges(function.start);
-            if ranges.first().is_some_and(|first| seen.insert(first.start)) {
-                all.extend(self.code(&file, ranges));
-            }
-        }
-        all
+            let is_new = seen.insert(ranges.first()?.start);
+            if is_new { self.code(file.as_ref()?, ranges) } else { None }
+        })
     }
 
     /// Returns the range of the function that holds an address.

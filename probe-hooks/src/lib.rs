@@ -9,7 +9,7 @@ mod references;
 mod separate_file;
 mod symbols;
 
-pub use code::{Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
+pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
 pub use extents::Extents;
 pub use names::{Description, ObjectFile, Symbol};
 pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word, references};

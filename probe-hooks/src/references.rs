@@ -23,10 +23,15 @@ impl HookTargets {
         all.iter().find(|(addr, _)| *addr == there).map(|(_, kind)| *kind)
     }
 
+    /// Returns whether an address is a hook's, or that of an entry of a linkage table.
+    pub fn is_code(&self, addr: usize) -> bool {
+        self.code.iter().any(|(code, _)| *code == addr)
+    }
+
     /// Adds the entries of linkage tables in some code that jump through the words.
     pub fn add_entries(&mut self, code: &[u8], base: usize) {
         /// The bytes of an entry before the distance of its pointer.
-        const BEFORE: [usize; 4] = [2, 3, 6, 7];
+        const BEFORE: [usize; 6] = [2, 3, 6, 7, 8, 12];
         let words: Vec<_> = self.words.iter().map(|(addr, _)| *addr).collect();
         for at in references(code, base, &words) {
             for start in BEFORE.iter().filter_map(|len| (at - base).checked_sub(*len)) {
@@ -42,12 +47,15 @@ impl HookTargets {
 }
 
 /// The length of the longest entry of a linkage table that is understood, in bytes.
-pub const MAX_LINKAGE_ENTRY_LEN: usize = 12;
+pub const MAX_LINKAGE_ENTRY_LEN: usize = 17;
 
 /// Returns the address of the word that an entry of a linkage table jumps through:
-/// `[f3 0f 1e fa] [f2] ff 25 rel32`.
+/// `[endbr64] [mov r11d, imm32] [bnd] jmp [rip + rel32]`. The second is mold's.
 pub fn linkage_word(addr: usize, entry: &[u8]) -> Option<usize> {
     let mut at = if entry.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+    if entry.get(at..at + 2) == Some(&[0x41, 0xbb]) {
+        at += 6;
+    }
     at += usize::from(entry.get(at) == Some(&0xf2));
     let is_jump = entry.get(at..at + 2)? == [0xff, 0x25] && entry.len() >= at + 6;
     is_jump.then(|| addr.wrapping_add(at + 6).wrapping_add_signed(distance(entry, at + 2)))
@@ -99,8 +107,11 @@ mod tests {
 
     #[test]
     fn linkage_tables_lead_to_hooks() {
-        // At 0x1000: jmp [0x4000]; at 0x1010: endbr64, bnd jmp [0x4008]; at 0x1020: jmp [0x4010].
-        let mut code = [0x90; 0x30];
+        // At 0x1000: jmp [0x4000]; at 0x1010: endbr64, bnd jmp [0x4008]; at 0x1020: jmp [0x4010];
+        // at 0x1030: endbr64, mov r11d, 1, jmp [0x4000].
+        let mut code = [0x90; 0x40];
+        code[0x30..]
+            .copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0xbb, 1, 0, 0, 0, 0xff, 0x25, 0xc0, 0x2f, 0, 0]);
         code[..6].copy_from_slice(&[0xff, 0x25, 0xfa, 0x2f, 0, 0]);
         code[0x10..0x1b].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xed, 0x2f, 0, 0]);
         code[0x20..0x26].copy_from_slice(&[0xff, 0x25, 0xea, 0x2f, 0, 0]);
@@ -110,6 +121,7 @@ mod tests {
         assert_eq!((there(0x1000), there(0x1010)), (Some(Kind::Entry), Some(Kind::Exit)));
         // Behind its `endbr64` and its prefix, too.
         assert_eq!((there(0x1014), there(0x1015)), (Some(Kind::Exit), Some(Kind::Exit)));
+        assert_eq!((there(0x1030), there(0x1034)), (Some(Kind::Entry), Some(Kind::Entry)));
         assert_eq!((there(0x1020), there(0x1001)), (None, None));
         assert_eq!(hook_targets.hook(Target::Through(0x4008)), Some(Kind::Exit));
         assert_eq!(hook_targets.hook(Target::Through(0x1000)), None);

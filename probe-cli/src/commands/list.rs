@@ -3,10 +3,11 @@
 use std::borrow::{Borrow, Cow};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
 use probe_core::Kind;
+use probe_hooks::ObjectFile;
 use probe_lang::Selector;
 use probe_report::{Table, View};
 use serde::Serialize;
@@ -205,7 +206,9 @@ fn select<'a>(
 
 /// Returns a note about functions that may become probes when the file runs.
 pub(super) fn hooks(image: &Image) -> Result<Option<String>, Failure> {
-    let calls = HookCalls::of(image).map_err(|problem| Failure::input(image.error(problem)))?;
+    let path = PathBuf::from(image.name());
+    let object = ObjectFile::new(path.clone(), path, 0, true);
+    let calls = HookCalls::of(image, &object).map_err(|problem| Failure::input(image.error(problem)))?;
     Ok(calls.map(|calls| format!("{} has {calls}", image.name())))
 }
 

@@ -141,15 +141,15 @@ impl<'a> Dynamic<'a> {
     /// # Errors
     /// The system's.
     pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
-        Ok(!self.import_words(name)?.is_empty())
+        Ok(!self.words(name, false)?.is_empty())
     }
 
     /// Returns the addresses of the words through which the object's code reaches this function of
-    /// another object.
+    /// another object; if `is_own`, its own one, which another object's may replace.
     ///
     /// # Errors
     /// The system's.
-    pub fn import_words(&self, name: &str) -> Result<Vec<u64>, Problem> {
+    pub fn words(&self, name: &str, is_own: bool) -> Result<Vec<u64>, Problem> {
         let mut words = Vec::new();
         for (table, size) in self.relocations.into_iter().filter(|_| self.has_symbols()) {
             let Some(table) = table else { continue };
@@ -158,7 +158,7 @@ impl<'a> Dynamic<'a> {
                 let Some(entry) = self.image.structure::<Relocation, 24>(place)? else { break };
                 if let Some(number) = import(&entry)
                     && let Some(symbol) = self.symbol(number)?
-                    && symbol.st_shndx.get(LE) == elf::SHN_UNDEF
+                    && (symbol.st_shndx.get(LE) != elf::SHN_UNDEF) == is_own
                     && self.has_name(&symbol, name)?
                 {
                     words.push(entry.r_offset.get(LE));

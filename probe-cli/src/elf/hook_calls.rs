@@ -2,33 +2,43 @@
 //!
 //! ```text
 //! relocations, symbols ▸ words and functions that are the hooks ▸ entries of linkage tables that
-//! jump through these words ▸ calls and jumps to any of them
+//! jump through these words ▸ references to any of them ▸ the functions around those, decoded
 //! ```
-//! The search tells an instruction by its first bytes and its target, without decoding the code
-//! before it.
+//! `probe_hooks` has what the runtime does, too: it looks for the same calls in a running program.
+//!
+//! Memory: some parts of the text and one function at a time, the extents of all functions, and the
+//! calls that were found.
 
 use std::fmt;
 use std::ops::Range;
 
-use super::dynamic::Dynamic;
+use probe_core::Kind;
+use probe_hooks::{HookTargets, HookUse, ObjectFile, RegisterValue, hook_uses, references};
+
+use super::dynamic::{Dynamic, Pointer, Pointers};
 use super::functions::named;
 use super::image::{Image, ObjectType, Problem};
 use super::notes::Runtime;
 use crate::text::count;
 
 /// The hooks.
-const HOOKS: [&str; 2] = ["__cyg_profile_func_enter", "__cyg_profile_func_exit"];
+const HOOKS: [(&str, Kind); 2] =
+    [("__cyg_profile_func_enter", Kind::Entry), ("__cyg_profile_func_exit", Kind::Exit)];
 
 /// Bytes of code that are read at once.
-const CHUNK: u64 = 1 << 20;
+const PART_LEN: u64 = 1 << 20;
+/// Bytes that two parts share: more than an instruction and than an entry of a linkage table.
+const OVERLAP_LEN: u64 = 32;
 
 /// The calls of hooks in a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HookCalls {
-    /// How many there are, jumps included.
-    pub calls: u64,
+pub struct HookCalls<'a> {
     /// The hooks that they lead to.
     pub hooks: Hooks,
+    /// The calls and jumps, those of one function together. Addresses are the file's.
+    pub functions: Vec<Vec<HookUse>>,
+    /// How many places may lead to a hook, in code whose functions are not known or not understood.
+    pub unclear: u64,
+    pointers: Pointers<'a>,
 }
 
 /// The hooks that a file's calls lead to.
@@ -46,10 +56,17 @@ pub enum Hooks {
     Runtime,
 }
 
-impl fmt::Display for HookCalls {
+impl fmt::Display for HookCalls<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of the hooks of -finstrument-functions; ", count(self.calls, "call"))?;
-        f.write_str(match self.hooks {
+        write!(f, "{} of the hooks of -finstrument-functions; ", count(self.count(), "call"))?;
+        f.write_str(self.hooks.fate())
+    }
+}
+
+impl Hooks {
+    /// Returns what the calls can become.
+    pub const fn fate(self) -> &'static str {
+        match self {
             Hooks::Others => "`probectl run` or `attach` makes them probes",
             Hooks::OtherLibrary => {
                 "its C library is not glibc, which the agent needs, so they can't become probes"
@@ -59,109 +76,149 @@ impl fmt::Display for HookCalls {
                 "it is linked statically, so no agent can be loaded, and they can't become probes"
             }
             Hooks::Runtime => "its own runtime makes them probes while it runs",
-        })
+        }
     }
-}
 
-impl HookCalls {
-    /// Counts a file's calls; `None` if there are none.
+    /// Returns the ways to the hooks in a file, and whose hooks they are; `None` if it has none.
     ///
     /// # Errors
     /// The system's.
     pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
-        let dynamic = Dynamic::read(image, 0)?;
-        let words =
-            HOOKS.map(|name| dynamic.import_words(name)).into_iter().collect::<Result<Vec<_>, _>>()?;
-        let words = words.concat();
-        let mut code = Vec::new();
-        for name in HOOKS {
-            let own = if words.is_empty() { named(image, name)? } else { None };
-            code.extend(dynamic.function(name)?.map(|(addr, _)| addr).or(own));
-        }
-        if words.is_empty() && code.is_empty() {
-            return Ok(None);
-        }
-        let hooks = if code.is_empty() {
-            let interpreter = image.interpreter()?;
-            let is_other = interpreter.is_some_and(|it| !it.to_string_lossy().contains("ld-linux"));
-            if is_other { Hooks::OtherLibrary } else { Hooks::Others }
-        } else if Runtime::of(image)?.is_some() {
-            Hooks::Runtime
-        } else if image.object_type() == ObjectType::Executable && image.dynamic.is_none() {
-            Hooks::Static
-        } else {
-            // An executable for any address that needs no loader is static, too.
-            let is_alone = image.interpreter()?.is_none() && !dynamic.needs_others();
-            if is_alone { Hooks::Static } else { Hooks::Own }
-        };
-        // Entries of linkage tables, and jumps of functions (`-fno-plt`).
-        let mut jumps = Vec::new();
-        each_reference(image, &words, &mut |reference| {
-            if let [_, 0xff, 0x25] = reference.opcode {
-                jumps.push(reference.at - 2);
-            }
-        })?;
-        // An entry may begin with an `endbr64`, and its jump with a prefix.
-        code.extend(jumps.iter().flat_map(|at| [0, 1, 4, 5].map(|before| at.saturating_sub(before))));
-        let mut calls = 0;
-        let mut entries = Vec::new();
-        each_reference(image, &code, &mut |reference| match reference.opcode {
-            [_, _, 0xe8 | 0xe9] | [_, 0x0f, 0x80..=0x8f] => {
-                calls += 1;
-                entries.push(reference.target);
-            }
-            _ => (),
-        })?;
-        each_reference(image, &words, &mut |reference| match reference.opcode {
-            [_, 0xff, 0x15] => calls += 1,
-            [_, 0xff, 0x25] => {
-                let jump = reference.at - 2;
-                let is_entry = entries.iter().any(|entry| (*entry..=*entry + 5).contains(&jump));
-                // The linker aligns entries that nothing calls, too.
-                calls += u64::from(!is_entry && jump % 16 > 5);
-            }
-            _ => (),
-        })?;
-        Ok((calls != 0).then_some(Self { calls, hooks }))
+        Ok(targets(image, &Dynamic::read(image, 0)?)?.map(|(hooks, _)| hooks))
     }
 }
 
-/// A distance of four bytes in code, relative to its end.
-struct Reference {
-    at: u64,
-    /// The three bytes before.
-    opcode: [u8; 3],
-    target: u64,
+/// Returns whose hooks a file's code reaches, and by which words and functions.
+fn targets(image: &Image, dynamic: &Dynamic<'_>) -> Result<Option<(Hooks, HookTargets)>, Problem> {
+    let mut targets = HookTargets::default();
+    for (name, kind) in HOOKS {
+        let mut words = dynamic.words(name, false)?;
+        let own = if words.is_empty() { named(image, name)? } else { None };
+        let own = dynamic.function(name)?.map(|(addr, _)| addr).or(own);
+        if own.is_some() {
+            words.extend(dynamic.words(name, true)?);
+        }
+        targets.words.extend(words.into_iter().map(|addr| (usize_of(addr), kind)));
+        targets.code.extend(own.map(|addr| (usize_of(addr), kind)));
+    }
+    if targets.words.is_empty() && targets.code.is_empty() {
+        return Ok(None);
+    }
+    let hooks = if targets.code.is_empty() {
+        let interpreter = image.interpreter()?;
+        let is_other = interpreter.is_some_and(|it| !it.to_string_lossy().contains("ld-linux"));
+        if is_other { Hooks::OtherLibrary } else { Hooks::Others }
+    } else if Runtime::of(image)?.is_some() {
+        Hooks::Runtime
+    } else if image.object_type() == ObjectType::Executable && image.dynamic.is_none() {
+        Hooks::Static
+    } else {
+        // An executable for any address that needs no loader is static, too.
+        let is_alone = image.interpreter()?.is_none() && !dynamic.needs_others() && image.has_entry();
+        if is_alone { Hooks::Static } else { Hooks::Own }
+    };
+    Ok(Some((hooks, targets)))
 }
 
-/// Calls `found` for each distance in code that leads to one of these addresses.
-fn each_reference(image: &Image, targets: &[u64], found: &mut impl FnMut(Reference)) -> Result<(), Problem> {
-    let mut targets = targets.to_vec();
-    targets.sort_unstable();
-    targets.dedup();
-    let (Some(first), Some(last)) = (targets.first().copied(), targets.last().copied()) else {
-        return Ok(());
-    };
+impl<'a> HookCalls<'a> {
+    /// Finds a file's calls; `None` if there are none. `object` is the same file, with the symbols
+    /// that it may have elsewhere.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(image: &'a Image, object: &ObjectFile) -> Result<Option<Self>, Problem> {
+        let dynamic = Dynamic::read(image, 0)?;
+        let Some((hooks, mut targets)) = targets(image, &dynamic)? else { return Ok(None) };
+        if !targets.words.is_empty() {
+            each_part(image, &mut |code, base| targets.add_entries(code, base))?;
+        }
+        let places: Vec<_> = targets.words.iter().chain(&targets.code).map(|(addr, _)| *addr).collect();
+        let mut found = Vec::new();
+        each_part(image, &mut |code, base| found.extend(references(code, base, &places)))?;
+        found.sort_unstable();
+        found.dedup();
+        let (mut functions, mut clear) = (Vec::new(), Vec::new());
+        let around = object.extents().into_iter().flat_map(|it| it.around(found.iter().map(|at| *at as u64)));
+        for fragments in around {
+            let Some(mut uses) = hook_uses(&fragments, |target| targets.hook(target)) else { continue };
+            clear.extend(fragments.iter().map(|it| it.addr..it.addr + it.code.len()));
+            // An entry of a linkage table tells nothing.
+            uses.retain(|it| !(it.functions.is_empty() && targets.is_code(it.at)));
+            if !uses.is_empty() {
+                functions.push(uses);
+            }
+        }
+        let unclear = unclear(image, &targets, &found, clear)?;
+        if functions.is_empty() && unclear == 0 {
+            return Ok(None);
+        }
+        let values = functions.iter().flatten().flat_map(|it| &it.functions);
+        let pointers = values
+            .filter_map(|value| if let RegisterValue::Pointer(at) = value { Some(*at as u64) } else { None });
+        let pointers = pointers.clone().min().unwrap_or(0)..pointers.max().map_or(0, |last| last + 1);
+        Ok(Some(Self { hooks, functions, unclear, pointers: dynamic.pointers(&pointers)? }))
+    }
+
+    /// Returns how many calls there are, jumps included.
+    pub fn count(&self) -> u64 {
+        self.functions.iter().map(|uses| uses.len() as u64).sum::<u64>() + self.unclear
+    }
+
+    /// Returns the function that a register's value is the address of, as far as the file tells.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn function(&self, value: RegisterValue) -> Result<Option<Pointer>, Problem> {
+        match value {
+            RegisterValue::Address(addr) => Ok(Some(Pointer::Here(addr as u64))),
+            RegisterValue::Pointer(at) => self.pointers.at(at as u64),
+        }
+    }
+}
+
+/// Returns how many references may be calls of hooks or jumps to them, but for those in linkage
+/// tables and in code that is clear.
+fn unclear(
+    image: &Image,
+    targets: &HookTargets,
+    found: &[usize],
+    mut clear: Vec<Range<usize>>,
+) -> Result<u64, Problem> {
+    clear.sort_unstable_by_key(|range| range.start);
+    let mut unclear = 0;
+    for at in found {
+        let before = clear.partition_point(|range| range.start <= *at).checked_sub(1);
+        if before.is_some_and(|before| clear[before].contains(at)) {
+            continue;
+        }
+        let opcode = image.bytes::<2>(*at as u64 - 2)?;
+        unclear += u64::from(match opcode {
+            Some([_, 0xe8 | 0xe9] | [0x0f, 0x80..=0x8f] | [0xff, 0x15]) => true,
+            Some([0xff, 0x25]) => !targets.is_code(*at - 2),
+            _ => false,
+        });
+    }
+    Ok(unclear)
+}
+
+/// Calls `each` with the parts of a file's code and their addresses.
+fn each_part(image: &Image, each: &mut impl FnMut(&[u8], usize)) -> Result<(), Problem> {
     let mut code = Vec::new();
     for Range { start, end } in image.code_ranges() {
         let mut at = start;
         while at < end {
-            // An instruction may begin in one chunk and end in the next.
-            let until = end.min(at.saturating_add(CHUNK));
-            let Ok(len) = usize::try_from(until - at) else { break };
-            if !image.read_into(at, len, &mut code)? {
+            let until = end.min(at.saturating_add(PART_LEN));
+            if !image.read_into(at, usize_of(until - at), &mut code)? {
                 break;
             }
-            for (offset, bytes) in (at..).zip(code.windows(7)) {
-                let [a, b, c, distance @ ..] = bytes else { continue };
-                let Ok(distance) = <[u8; 4]>::try_from(distance).map(i32::from_le_bytes) else { continue };
-                let target = offset.wrapping_add(7).wrapping_add_signed(distance.into());
-                if (first..=last).contains(&target) && targets.binary_search(&target).is_ok() {
-                    found(Reference { at: offset + 3, opcode: [*a, *b, *c], target });
-                }
-            }
-            at = if until == end { end } else { until - 6 };
+            each(&code, usize_of(at));
+            at = if until == end { end } else { until - OVERLAP_LEN };
         }
     }
     Ok(())
+}
+
+/// Converts an address. Those of 64 bits exist on hosts of 64 bits.
+fn usize_of(addr: u64) -> usize {
+    usize::try_from(addr).unwrap_or(usize::MAX)
 }

@@ -241,6 +241,11 @@ impl Image {
         Ok(Some(OsString::from_vec(path).into()))
     }
 
+    /// Returns whether it is a program, which begins somewhere.
+    pub(super) fn has_entry(&self) -> bool {
+        self.header.e_entry.get(LE) != 0
+    }
+
     /// Returns the address at which the first byte of the file is loaded, or would be.
     pub fn load_start(&self) -> u64 {
         self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))

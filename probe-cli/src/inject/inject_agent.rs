@@ -12,7 +12,7 @@ use probe_inject::{CriticalCode, InjectError, MemoryFile, Process, RemoteCall};
 use probe_report::Time;
 
 use super::objects::{Object, objects};
-use crate::elf::{Dynamic, HookCalls, Hooks, Image, Runtime};
+use crate::elf::{Dynamic, Hooks, Image, Runtime};
 use crate::output::Failure;
 use crate::preload::library;
 use crate::proc_files::status_field;
@@ -43,9 +43,12 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
     if !plugins && !before.iter().any(|it| it.has_probes) {
         // The program may call hooks that can't become probes.
         let image = Image::open(Path::new(&format!("/proc/{pid}/exe"))).ok();
-        let calls = image.and_then(|image| HookCalls::of(&image).ok().flatten());
-        if let Some(calls) = calls.filter(|it| it.hooks != Hooks::Others) {
-            return Err(unable(format!("has no probes: it has {calls}")));
+        let hooks = image.and_then(|image| Hooks::of(&image).ok().flatten());
+        if let Some(hooks) = hooks.filter(|hooks| *hooks != Hooks::Others) {
+            return Err(unable(format!(
+                "has no probes: it calls the hooks of -finstrument-functions; {}",
+                hooks.fate()
+            )));
         }
         return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
     }

@@ -234,7 +234,8 @@ impl Ahead {
             let known = loaded.all().iter().find(|known| known.hash == hash);
             let functions = known.map(|known| names.around(known, &references)).unwrap_or_default();
             let decoded = functions.into_iter().map(|fragments| {
-                let uses = hook_uses(&fragments, |target| hook_targets.hook(target));
+                let mut uses = hook_uses(&fragments, |target| hook_targets.hook(target)).unwrap_or_default();
+                uses.retain(|it| !it.functions.is_empty());
                 (fragments, uses)
             });
             let decoded: Vec<_> = decoded.filter(|(_, uses)| !uses.is_empty()).collect();
@@ -363,10 +364,11 @@ impl Ahead {
         let places: HashMap<_, _> = decoded.iter().flat_map(|uses| certain(uses)).collect();
         for uses in decoded {
             let nearer: HashMap<_, _> = certain(&uses).collect();
-            for (HookUse { kind, returns, at, .. }, mut functions) in uses {
+            for (hook_use, mut functions) in uses {
+                let HookUse { kind, at, .. } = hook_use;
                 let hook = hook(*kind);
                 // SAFETY: in the text of a loaded object, which the comparison has found there.
-                let call = returns.and_then(|returns| unsafe { read_call(returns, hook) });
+                let call = hook_use.returns().and_then(|returns| unsafe { read_call(returns, hook) });
                 functions.retain(|it| places.contains_key(it));
                 for (number, function) in functions.iter().enumerate() {
                     let hit = Hit { function: *function, kind: *kind };

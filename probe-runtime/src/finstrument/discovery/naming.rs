@@ -90,7 +90,8 @@ impl Names {
         let base = known.object.base;
         let file = self.file(known);
         let offsets: Vec<_> = addrs.iter().map(|addr| file.offset(*addr)).collect();
-        let mut functions = file.extents().map(|extents| extents.around(&offsets)).unwrap_or_default();
+        let extents = file.extents();
+        let mut functions: Vec<_> = extents.into_iter().flat_map(|it| it.around(offsets.clone())).collect();
         for fragment in functions.iter_mut().flatten() {
             fragment.addr = fragment.addr.wrapping_add(base);
         }
