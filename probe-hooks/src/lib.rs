@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+mod assign;
 mod code;
 mod extents;
 mod names;
@@ -9,7 +10,9 @@ mod references;
 mod separate_file;
 mod symbols;
 
+pub use assign::{Told, assign};
 pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
 pub use extents::Extents;
 pub use names::{Description, ObjectFile, Symbol};
 pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word, references};
+pub use symbols::demangled_path;

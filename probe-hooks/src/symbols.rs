@@ -73,7 +73,7 @@ pub(crate) fn stem(symbol: &str) -> &str {
 
 /// Returns a symbol as a path. C++ names have no parameters, return types and spaces. The suffix of
 /// a compiler's own copy of a function (`parse.constprop.0`) is removed.
-pub(crate) fn demangled_path(symbol: &str) -> String {
+pub fn demangled_path(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
     });

@@ -4,10 +4,8 @@
 //! words that lead to the hooks ▸ references to them in the text ▸ the functions around those,
 //! decoded from the file ▸ compared with the text ▸ published, as a first hit does
 //! ```
-//! Inlined functions with like ends may share a call, and of some calls not all functions can be
-//! told. Such a call is published for each function that it may be made for, as far as another call
-//! of the object is surely made for that function. It stays a real call ([`shared_calls`]). A call
-//! that has no such function is left to its first hit.
+//! A call that several functions share ([`assign`]) is published for each, and stays a real call
+//! ([`shared_calls`]). A call that has no function is left to its first hit.
 //!
 //! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
 //! once each. Words that the dynamic linker would bind here at their first use are bound. An object
@@ -37,7 +35,7 @@ use crate::engine::dispatch::{ReadGuard, is_outside};
 use crate::engine::os::objects::{Frozen, Generation, Object, freeze};
 use crate::engine::registry::provider::{begin_look, has_ended, looks};
 use probe_core::abi::Kind;
-use probe_hooks::{Fragment, HookTargets, HookUse, hook_uses};
+use probe_hooks::{Fragment, HookTargets, HookUse, assign, hook_uses};
 
 const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];
 
@@ -358,33 +356,26 @@ impl Ahead {
         // The file may have been replaced since the object was loaded.
         let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| matches_loaded(it, object, &[]));
         let decoded = decoded.iter().filter(|(fragments, _)| is_loaded(fragments));
-        let decoded: Vec<Vec<_>> = decoded
+        let decoded = decoded
             .map(|(_, uses)| uses.iter().map(|it| (it, functions_told(object, it))).collect())
             .collect();
-        let places: HashMap<_, _> = decoded.iter().flat_map(|uses| certain(uses)).collect();
-        for uses in decoded {
-            let nearer: HashMap<_, _> = certain(&uses).collect();
-            for (hook_use, mut functions) in uses {
-                let HookUse { kind, at, .. } = hook_use;
-                let hook = hook(*kind);
-                // SAFETY: in the text of a loaded object, which the comparison has found there.
-                let call = hook_use.returns().and_then(|returns| unsafe { read_call(returns, hook) });
-                functions.retain(|it| places.contains_key(it));
-                for (number, function) in functions.iter().enumerate() {
-                    let hit = Hit { function: *function, kind: *kind };
-                    // The first one owns the call.
-                    let call = call.filter(|_| number == 0);
-                    let at = nearer.get(function).or(places.get(function)).copied().unwrap_or(*at);
-                    let by = FoundBy::Operation { at };
-                    // SAFETY: the same.
-                    let found = unsafe { publish(&inside, hit, call, None, hook, by) };
-                    let Some((discovery, is_new)) = found else { continue };
-                    has_found |= is_new;
-                    if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
-                        seen.key.get_or_insert(call.returns());
-                        if functions.len() > 1 {
-                            shared_calls::mark_shared(discovery);
-                        }
+        for (hook_use, functions) in assign(decoded) {
+            let hook = hook(hook_use.kind);
+            // SAFETY: in the text of a loaded object, which the comparison has found there.
+            let call = hook_use.returns().and_then(|returns| unsafe { read_call(returns, hook) });
+            for (number, (function, at)) in functions.iter().enumerate() {
+                let hit = Hit { function: *function, kind: hook_use.kind };
+                // The first one owns the call.
+                let call = call.filter(|_| number == 0);
+                let by = FoundBy::Operation { at: *at };
+                // SAFETY: the same.
+                let found = unsafe { publish(&inside, hit, call, None, hook, by) };
+                let Some((discovery, is_new)) = found else { continue };
+                has_found |= is_new;
+                if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
+                    seen.key.get_or_insert(call.returns());
+                    if functions.len() > 1 {
+                        shared_calls::mark_shared(discovery);
                     }
                 }
             }
@@ -399,13 +390,6 @@ fn functions_told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<u
     functions_told.sort_unstable();
     functions_told.dedup();
     functions_told
-}
-
-/// Returns the functions that certainly call a hook, each with the address of that call or jump.
-fn certain(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)> {
-    uses.iter()
-        .filter(|(_, functions_told)| functions_told.len() == 1)
-        .map(|(it, functions_told)| (functions_told[0], it.at))
 }
 
 /// Calls `each` with copies of the parts of a loaded object's text, and their addresses. The
