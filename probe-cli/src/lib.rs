@@ -7,6 +7,7 @@ mod call_stats;
 #[expect(non_camel_case_types, reason = "see `output::object`")]
 pub mod commands;
 pub mod elf;
+pub mod hook_probes;
 #[cfg(target_os = "linux")]
 mod inject;
 #[cfg(target_os = "linux")]

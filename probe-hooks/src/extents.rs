@@ -84,6 +84,11 @@ impl Extents {
         Some(Self { path, sections, functions, fragments, longest, is_by_symbols })
     }
 
+    /// Returns whether all fragments of a function are known.
+    pub fn are_whole(&self) -> bool {
+        self.is_by_symbols
+    }
+
     /// Returns the code of the function that begins at `function`, with the file's addresses; empty
     /// unless all of it is certain.
     pub fn fragments(&self, function: u64) -> Vec<Fragment> {

@@ -151,6 +151,11 @@ impl ObjectFile {
         self.separate.as_ref().unwrap_or(&self.path)
     }
 
+    /// Frees the debug information that was read. What is asked for later is read again.
+    pub fn release(&mut self) {
+        self.loader = OnceCell::new();
+    }
+
     /// Returns the extents of its functions; `None` if nothing tells them.
     pub fn extents(&self) -> Option<&Extents> {
         self.extents.get_or_init(|| Extents::of(&self.path, self.symbols())).as_ref()

@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use probe_report::{Table, View};
+use serde::Serialize;
 
+use super::list::HookTotals;
 use crate::args;
-use crate::audit::{Audit, AuditedSite, audit};
+use crate::audit::{Audit, AuditedSite, Finding, audit};
 use crate::elf::Image;
-use crate::output::{Exit, Failure, Output, document, object};
+use crate::hook_probes::{HookProbe, HookProbes};
+use crate::output::{Exit, Failure, Output, document};
 use crate::probe_tables::{Form, ObjectProbes};
 use crate::progress::Progress;
 use crate::text::{count, escape};
@@ -17,12 +20,18 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
     let image = Image::open(&args.file).map_err(Failure::input)?;
     let object = ObjectProbes::of(&image).map_err(Failure::input)?;
     let audit = audit(&image, &object).map_err(Failure::input)?;
-    let mut shown = match (is_json, args.quiet || audit.sites.is_empty()) {
-        (true, is_quiet) => Output::text(as_json(&object, &audit, is_quiet)?),
-        (false, true) => Output::text(totals(&object, &audit)),
+    let hooks = HookProbes::of(&args.file, &image).map_err(Failure::input)?;
+    let mut rows: Vec<_> = audit.sites.iter().map(Row::from).collect();
+    rows.extend(hooks.iter().flat_map(|it| &it.probes).flat_map(Row::of_hook));
+    rows.sort_by_key(|row| row.site);
+    let mut shown = match (is_json, args.quiet || rows.is_empty()) {
+        (true, is_quiet) => {
+            Output::text(as_json(&object, &audit, hooks.as_ref(), if is_quiet { &[] } else { &rows })?)
+        }
+        (false, true) => Output::text(totals(&object, &audit, hooks.as_ref())),
         (false, false) => {
-            let mut view = View::table(table(&audit));
-            view.notes.extend(totals(&object, &audit).lines().map(str::to_owned));
+            let mut view = View::table(table(&rows));
+            view.notes.extend(totals(&object, &audit, hooks.as_ref()).lines().map(str::to_owned));
             Output::view(view)
         }
     };
@@ -30,36 +39,65 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
         let note = "nothing tells where functions begin: the file has neither symbols nor unwind tables";
         shown.notes.push(note.to_owned());
     }
-    shown.notes.extend(super::list::hooks(&image)?);
+    shown.notes.extend(hooks.iter().flat_map(|it| it.notes(image.name())));
     if audit.findings.count != 0 {
         shown.exit = Exit::Finding;
-    } else if object.probes.is_empty() {
+    } else if object.probes.is_empty() && rows.is_empty() {
         shown.exit = Exit::NoMatch;
     }
     Ok(shown)
 }
 
-/// Returns the way in which the site is switched.
-fn switched(audited: &AuditedSite<'_>) -> &'static str {
-    if audited.site.is_in_one_word() { "one write" } else { "int3, straddles" }
+/// A site, or a call of a hook.
+#[derive(Serialize)]
+struct Row<'a> {
+    site: u64,
+    in_word: u64,
+    switched_by: &'static str,
+    form: &'static str,
+    state: &'static str,
+    kind: &'static str,
+    probe: &'a str,
 }
 
-fn form(audited: &AuditedSite<'_>) -> &'static str {
-    if audited.site.form == Form::Jump { "jmp" } else { "call" }
+impl<'a> From<&AuditedSite<'a>> for Row<'a> {
+    fn from(AuditedSite { probe, site }: &AuditedSite<'a>) -> Self {
+        Self {
+            site: site.addr,
+            in_word: site.offset_in_word(),
+            switched_by: if site.is_in_one_word() { "one write" } else { "int3, straddles" },
+            form: if site.form == Form::Jump { "jmp" } else { "call" },
+            state: site.state().name(),
+            kind: probe.kind.name(),
+            probe: &probe.path,
+        }
+    }
 }
 
-fn table<'a>(audit: &'a Audit<'_>) -> Table<'a> {
+impl<'a> Row<'a> {
+    fn of_hook(probe: &'a HookProbe) -> impl Iterator<Item = Self> {
+        probe.sites.iter().map(|site| Self {
+            site: site.addr,
+            in_word: site.addr % 8,
+            switched_by: if site.is_switched { "one write" } else { "nothing" },
+            form: site.instruction(),
+            state: HookProbe::STATE,
+            kind: probe.kind.name(),
+            probe: &probe.path,
+        })
+    }
+}
+
+fn table<'a>(rows: &[Row<'a>]) -> Table<'a> {
     let mut table = Table::new(["site", "in word", "switched by", "form", "state", "kind", "probe"]);
-    for audited in &audit.sites {
-        let AuditedSite { probe, site } = audited;
-        table.push(format!("{:#x}", site.addr)).push(site.offset_in_word().to_string());
-        table.push(switched(audited)).push(form(audited)).push(site.state().name());
-        table.push(probe.kind.name()).push(probe.path.as_str());
+    for row in rows {
+        table.push(format!("{:#x}", row.site)).push(row.in_word.to_string());
+        table.push(row.switched_by).push(row.form).push(row.state).push(row.kind).push(row.probe);
     }
     table
 }
 
-fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
+fn totals(object: &ObjectProbes, audit: &Audit<'_>, hooks: Option<&HookProbes>) -> String {
     let mut text = String::new();
     let one_word = audit.sites.iter().filter(|it| it.site.is_in_one_word()).count();
     let straddling = audit.sites.len() - one_word;
@@ -74,6 +112,11 @@ fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
     let elsewhere: u64 = object.elsewhere.values().sum();
     if elsewhere != 0 {
         let _ = writeln!(text, "{} of probes that other objects define", count(elsewhere, "more site"));
+    }
+    if let Some(hooks) = hooks {
+        let stay = hooks.probes.iter().flat_map(|it| &it.sites).filter(|it| !it.is_switched).count() as u64;
+        let (calls, probes) = (count(hooks.sites(), "call"), count(hooks.probes.len() as u64, "probe"));
+        let _ = writeln!(text, "{calls} of hooks, of {probes}: {stay} stay calls");
     }
     let findings = &audit.findings;
     let _ = writeln!(text, "{}", count(findings.count, "finding"));
@@ -91,24 +134,28 @@ fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
     text
 }
 
-fn as_json(object: &ObjectProbes, audit: &Audit<'_>, is_quiet: bool) -> Result<String, Failure> {
-    let members = object! {
+#[derive(Serialize)]
+struct Members<'a> {
+    file: &'a str,
+    functions_by: &'a str,
+    findings: u64,
+    found: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hooks: Option<HookTotals>,
+}
+
+fn as_json(
+    object: &ObjectProbes,
+    audit: &Audit<'_>,
+    hooks: Option<&HookProbes>,
+    rows: &[Row<'_>],
+) -> Result<String, Failure> {
+    let members = Members {
         file: &object.name,
         functions_by: audit.functions_by,
         findings: audit.findings.count,
         found: &audit.findings.shown,
+        hooks: hooks.map(HookTotals::of),
     };
-    let sites: &[AuditedSite<'_>] = if is_quiet { &[] } else { &audit.sites };
-    let rows = sites.iter().map(|audited| {
-        object! {
-            site: audited.site.addr,
-            in_word: audited.site.offset_in_word(),
-            switched_by: switched(audited),
-            form: form(audited),
-            state: audited.site.state().name(),
-            kind: audited.probe.kind.name(),
-            probe: &audited.probe.path,
-        }
-    });
     document("audit", &members, rows)
 }

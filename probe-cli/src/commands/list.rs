@@ -3,18 +3,17 @@
 use std::borrow::{Borrow, Cow};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-#[cfg(target_os = "linux")]
 use probe_core::Kind;
-use probe_hooks::ObjectFile;
-use probe_lang::Selector;
+use probe_lang::{Selectable, Selector};
 use probe_report::{Table, View};
 use serde::Serialize;
 
 use super::bpftrace;
 use crate::args::List;
-use crate::elf::{HookCalls, Image};
+use crate::elf::Image;
+use crate::hook_probes::{HookProbe, HookProbes};
 #[cfg(target_os = "linux")]
 use crate::live::Program;
 use crate::output::{Exit, Failure, Output, document};
@@ -56,27 +55,35 @@ fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Output, F
 }
 
 fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Output, Failure> {
-    let (image, object) = {
+    let (image, object, hooks) = {
         let _progress = Progress::start(&format!("reading {}", file.display()), 0);
         let image = Image::open(file).map_err(Failure::input)?;
         let object = ObjectProbes::of(&image).map_err(Failure::input)?;
-        (image, object)
+        let hooks = HookProbes::of(file, &image).map_err(Failure::input)?;
+        (image, object, hooks)
     };
+    let mut notes = doubts(&object);
+    notes.extend(hooks.iter().flat_map(|it| it.notes(image.name())));
     if list.objects {
-        let rows = [ObjectRow::of(&object)];
-        return Ok(Output { notes: doubts(&object), ..objects(&rows, is_json)? });
+        let rows = [ObjectRow::of(&object, hooks.as_ref())];
+        return Ok(Output { notes, ..objects(&rows, is_json)? });
     }
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
+    let of_hooks = hooks.iter().flat_map(|it| &it.probes).map(InFile::Hook);
+    let probes: Vec<_> = probes.into_iter().map(InFile::Table).chain(of_hooks).collect();
+    let exit = if probes.is_empty() && skipped.is_empty() { Exit::NoMatch } else { Exit::Done };
     let mut probes = select(&object, selector, &probes)?;
-    let mut notes = doubts(&object);
-    notes.extend(hooks(&image)?);
     if let Some(selector) = selector {
-        let unmatched = selector.unmatched(probes.iter().copied());
+        let unmatched = selector.unmatched(probes.iter());
         notes.extend(unmatched.into_iter().map(|term| format!("no probe matches `{term}`")));
     }
     sort(&mut probes);
     if list.bpftrace {
-        let mut shown = bpftrace::program(file, &image, &probes)?;
+        let with_sites: Vec<_> = probes.iter().filter_map(InFile::with_sites).collect();
+        if with_sites.len() != probes.len() {
+            notes.push("the program has no calls of hooks, which are no sites in the file".to_owned());
+        }
+        let mut shown = bpftrace::program(file, &image, &with_sites)?;
         shown.notes.splice(0..0, notes);
         return Ok(shown);
     }
@@ -90,8 +97,8 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
         build_id: object.build_id.as_deref(),
         unread: object.unread.count,
         skipped: left_out.collect(),
+        hooks: hooks.as_ref().map(HookTotals::of),
     };
-    let exit = if object.probes.is_empty() { Exit::NoMatch } else { Exit::Done };
     Ok(Output { notes, exit, ..shown(&members, probes.iter().map(|it| Listed::from(*it)), is_json)? })
 }
 
@@ -134,30 +141,82 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
             .collect();
         return Ok(Output { notes, ..objects(&rows, is_json)? });
     }
-    let members =
-        Members { file: &executable, build_id: None, unread: status.unreadable_records, skipped: left_out };
+    let members = Members {
+        file: &executable,
+        build_id: None,
+        unread: status.unreadable_records,
+        skipped: left_out,
+        hooks: None,
+    };
     Ok(Output { notes, ..shown(&members, listed.iter(), is_json)? })
 }
 
+/// A probe of a file.
+#[derive(Clone, Copy)]
+enum InFile<'a> {
+    Table(&'a Probe),
+    Hook(&'a HookProbe),
+}
+
+impl<'a> InFile<'a> {
+    fn of(&self) -> &'a dyn Selectable {
+        match self {
+            Self::Table(probe) => *probe,
+            Self::Hook(probe) => *probe,
+        }
+    }
+
+    fn path(&self) -> &'a str {
+        self.of().path()
+    }
+
+    fn with_sites(&self) -> Option<&'a Probe> {
+        if let Self::Table(probe) = self { Some(probe) } else { None }
+    }
+}
+
+impl Selectable for InFile<'_> {
+    fn path(&self) -> &str {
+        self.of().path()
+    }
+
+    fn kind(&self) -> Kind {
+        self.of().kind()
+    }
+
+    fn file(&self) -> &str {
+        self.of().file()
+    }
+
+    fn line(&self) -> u32 {
+        self.of().line()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.of().group()
+    }
+}
+
 /// Sorts probes by path, kind and place.
-fn sort(probes: &mut [&Probe]) {
+fn sort(probes: &mut [InFile<'_>]) {
     // The bytes behind the beginning that all paths share tell most of them apart without comparing
     // texts.
-    let first = probes.first().map_or("", |it| &it.path).as_bytes();
+    let first = probes.first().map_or("", InFile::path).as_bytes();
     let shared = probes.iter().fold(first.len(), |shared, it| {
-        first.iter().zip(it.path.as_bytes()).take(shared).take_while(|(a, b)| a == b).count()
+        first.iter().zip(it.path().as_bytes()).take(shared).take_while(|(a, b)| a == b).count()
     });
-    let key = |probe: &&Probe| {
+    let key = |probe: &InFile<'_>| {
         let mut bytes = [0; 16];
-        let rest = &probe.path.as_bytes()[shared..];
+        let rest = &probe.path().as_bytes()[shared..];
         let many = rest.len().min(bytes.len());
         bytes[..many].copy_from_slice(&rest[..many]);
         u128::from_be_bytes(bytes)
     };
     let mut keyed: Vec<_> = probes.iter().map(|probe| (key(probe), *probe)).collect();
     keyed.sort_by(|(a_key, a), (b_key, b)| {
-        let rest = |it: &Probe| (it.kind, it.line, it.column);
-        a_key.cmp(b_key).then_with(|| a.path.cmp(&b.path)).then_with(|| rest(a).cmp(&rest(b)))
+        let rest =
+            |it: &InFile<'_>| (it.of().kind(), it.of().line(), it.with_sites().map_or(0, |it| it.column));
+        a_key.cmp(b_key).then_with(|| a.path().cmp(b.path())).then_with(|| rest(a).cmp(&rest(b)))
     });
     probes.iter_mut().zip(keyed).for_each(|(probe, (_, sorted))| *probe = sorted);
 }
@@ -178,11 +237,11 @@ fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
 fn select<'a>(
     object: &ObjectProbes,
     selector: Option<&Selector>,
-    probes: &[&'a Probe],
-) -> Result<Vec<&'a Probe>, Failure> {
+    probes: &[InFile<'a>],
+) -> Result<Vec<InFile<'a>>, Failure> {
     let name = &object.name;
     let Some(selector) = selector else { return Ok(probes.to_vec()) };
-    let selected: Vec<_> = probes.iter().copied().filter(|probe| selector.matches(*probe)).collect();
+    let selected: Vec<_> = probes.iter().copied().filter(|probe| selector.matches(probe)).collect();
     if !selected.is_empty() {
         return Ok(selected);
     }
@@ -191,7 +250,7 @@ fn select<'a>(
         .filter_map(|probe| Some(format!("`{}` ({})", probe.path, probe.skipped.as_deref()?)))
         .take(3)
         .collect();
-    let suggestion = selector.suggest(probes.iter().copied()).to_string();
+    let suggestion = selector.suggest(probes.iter()).to_string();
     let because = if probes.is_empty() {
         format!("{name} has no probes")
     } else if !left_out.is_empty() {
@@ -202,14 +261,6 @@ fn select<'a>(
         suggestion
     };
     Err(Failure::NoMatch(format!("no probe matches the selector; {because}")))
-}
-
-/// Returns a note about functions that may become probes when the file runs.
-pub(super) fn hooks(image: &Image) -> Result<Option<String>, Failure> {
-    let path = PathBuf::from(image.name());
-    let object = ObjectFile::new(path.clone(), path, 0, true);
-    let calls = HookCalls::of(image, &object).map_err(|problem| Failure::input(image.error(problem)))?;
-    Ok(calls.map(|calls| format!("{} has {calls}", image.name())))
 }
 
 /// Returns a note for each part that the list may lack.
@@ -245,6 +296,24 @@ struct Members<'a> {
     unread: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<LeftOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hooks: Option<HookTotals>,
+}
+
+/// Calls of the hooks of `-finstrument-functions`.
+#[derive(Serialize)]
+pub(super) struct HookTotals {
+    calls: u64,
+    untold: u64,
+    unclear: u64,
+    can: &'static str,
+}
+
+impl HookTotals {
+    pub(super) fn of(hooks: &HookProbes) -> Self {
+        let HookProbes { calls, untold, unclear, .. } = *hooks;
+        Self { calls, untold, unclear, can: hooks.hooks.fate() }
+    }
 }
 
 #[derive(Default, Serialize)]
@@ -260,12 +329,13 @@ struct ObjectRow<'a> {
 }
 
 impl<'a> ObjectRow<'a> {
-    fn of(object: &'a ObjectProbes) -> Self {
+    fn of(object: &'a ObjectProbes, hooks: Option<&HookProbes>) -> Self {
+        let with_sites = object.probes.iter().filter(|probe| probe.skipped.is_none()).count();
         Self {
             object: &object.name,
             ty: object.object_type.name(),
-            probes: object.probes.iter().filter(|probe| probe.skipped.is_none()).count(),
-            sites: object.sites,
+            probes: with_sites + hooks.map_or(0, |it| it.probes.len()),
+            sites: object.sites + hooks.map_or(0, HookProbes::sites),
             unread: object.unread.count,
             elsewhere: object.elsewhere.values().sum(),
             build_id: object.build_id.as_deref(),
@@ -318,6 +388,27 @@ struct Field<'a> {
 struct LeftOut {
     probe: String,
     reason: String,
+}
+
+impl<'a> From<InFile<'a>> for Listed<'a> {
+    fn from(probe: InFile<'a>) -> Self {
+        match probe {
+            InFile::Table(probe) => probe.into(),
+            InFile::Hook(probe) => Self {
+                probe: (&*probe.path).into(),
+                kind: probe.kind.name().into(),
+                file: (&*probe.file).into(),
+                line: probe.line,
+                sites: probe.sites.len() as u64,
+                fields: Vec::new(),
+                group: None,
+                doc: None,
+                usdt: None,
+                state: HookProbe::STATE.into(),
+                object: Cow::default(),
+            },
+        }
+    }
 }
 
 impl<'a> From<&'a Probe> for Listed<'a> {

@@ -9,17 +9,17 @@
 //! Memory: some parts of the text and one function at a time, the extents of all functions, and the
 //! calls that were found.
 
-use std::fmt;
 use std::ops::Range;
 
 use probe_core::Kind;
-use probe_hooks::{HookTargets, HookUse, ObjectFile, RegisterValue, hook_uses, references};
+use probe_hooks::{
+    Extents, Form, HookTargets, HookUse, Jump, ObjectFile, RegisterValue, hook_uses, jumps, references,
+};
 
 use super::dynamic::{Dynamic, Pointer, Pointers};
 use super::functions::named;
 use super::image::{Image, ObjectType, Problem};
 use super::notes::Runtime;
-use crate::text::count;
 
 /// The hooks.
 const HOOKS: [(&str, Kind); 2] =
@@ -36,9 +36,21 @@ pub struct HookCalls<'a> {
     pub hooks: Hooks,
     /// The calls and jumps, those of one function together. Addresses are the file's.
     pub functions: Vec<Vec<HookUse>>,
+    /// Jumps to hooks that tell their function for sure.
+    pub tail_jumps: Vec<TailJump>,
     /// How many places may lead to a hook, in code whose functions are not known or not understood.
     pub unclear: u64,
     pointers: Pointers<'a>,
+}
+
+/// A jump to a hook.
+pub struct TailJump {
+    /// Which hook.
+    pub kind: Kind,
+    /// The jump.
+    pub jump: Jump,
+    /// The beginnings of the code that it is in.
+    pub starts: Vec<u64>,
 }
 
 /// The hooks that a file's calls lead to.
@@ -54,13 +66,6 @@ pub enum Hooks {
     Static,
     /// The runtime's, which the file has.
     Runtime,
-}
-
-impl fmt::Display for HookCalls<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of the hooks of -finstrument-functions; ", count(self.count(), "call"))?;
-        f.write_str(self.hooks.fate())
-    }
 }
 
 impl Hooks {
@@ -137,16 +142,25 @@ impl<'a> HookCalls<'a> {
         each_part(image, &mut |code, base| found.extend(references(code, base, &places)))?;
         found.sort_unstable();
         found.dedup();
-        let (mut functions, mut clear) = (Vec::new(), Vec::new());
+        let (mut functions, mut tail_jumps, mut clear) = (Vec::new(), Vec::new(), Vec::new());
+        let are_whole = object.extents().is_some_and(Extents::are_whole);
         let around = object.extents().into_iter().flat_map(|it| it.around(found.iter().map(|at| *at as u64)));
         for fragments in around {
             let Some(mut uses) = hook_uses(&fragments, |target| targets.hook(target)) else { continue };
             clear.extend(fragments.iter().map(|it| it.addr..it.addr + it.code.len()));
             // An entry of a linkage table tells nothing.
             uses.retain(|it| !(it.functions.is_empty() && targets.is_code(it.at)));
-            if !uses.is_empty() {
-                functions.push(uses);
+            if uses.is_empty() {
+                continue;
             }
+            if are_whole && uses.iter().any(|it| it.form == Form::Jump) {
+                let starts: Vec<_> = fragments.iter().map(|it| it.addr as u64).collect();
+                tail_jumps.extend(jumps(&fragments).into_iter().filter_map(|jump| {
+                    let kind = targets.hook(jump.target)?;
+                    Some(TailJump { kind, jump, starts: starts.clone() })
+                }));
+            }
+            functions.push(uses);
         }
         let unclear = unclear(image, &targets, &found, clear)?;
         if functions.is_empty() && unclear == 0 {
@@ -156,7 +170,7 @@ impl<'a> HookCalls<'a> {
         let pointers = values
             .filter_map(|value| if let RegisterValue::Pointer(at) = value { Some(*at as u64) } else { None });
         let pointers = pointers.clone().min().unwrap_or(0)..pointers.max().map_or(0, |last| last + 1);
-        Ok(Some(Self { hooks, functions, unclear, pointers: dynamic.pointers(&pointers)? }))
+        Ok(Some(Self { hooks, functions, tail_jumps, unclear, pointers: dynamic.pointers(&pointers)? }))
     }
 
     /// Returns how many calls there are, jumps included.

@@ -19,7 +19,7 @@ mod straight_line;
 
 pub use dynamic::{Dynamic, Pointer, Pointers};
 pub use functions::{FunctionStarts, Functions, functions};
-pub use hook_calls::{HookCalls, Hooks};
+pub use hook_calls::{HookCalls, Hooks, TailJump};
 pub use image::{ElfError, Image, ObjectType, Problem};
 pub use notes::{NoteAt, Notes, Runtime, notes};
 pub use pages::{Source, open_regular};

@@ -1,0 +1,307 @@
+//! The probes that a file's calls of the hooks of `-finstrument-functions` become while it runs.
+//!
+//! An agent that looks ahead in the running program has the same ones: `probe_hooks` decodes calls,
+//! chooses their functions and names these for both.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use probe_core::Kind;
+use probe_hooks::{Description, Form, HookUse, ObjectFile, Told, assign, demangled_path};
+use probe_lang::Selectable;
+
+use crate::elf::{ElfError, HookCalls, Hooks, Image, Pointer, Problem, TailJump};
+use crate::text::count;
+
+/// Functions that are named with the same debug information in memory.
+const FUNCTIONS_AT_ONCE: usize = 1 << 14;
+
+/// The instruction of a call site of a hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HookSite {
+    /// Its address.
+    pub addr: u64,
+    /// Its length, in bytes.
+    pub len: usize,
+    /// Its instruction.
+    pub form: Form,
+    /// Whether the runtime can switch it. If not, it stays a call, and the hook decides.
+    pub is_switched: bool,
+}
+
+/// A probe-to-be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HookProbe {
+    /// The function's path.
+    pub path: Arc<str>,
+    /// Entry or exit.
+    pub kind: Kind,
+    /// The source file, or the program's file if no debug information tells.
+    pub file: Arc<str>,
+    /// The line; 0 if it is not known.
+    pub line: u32,
+    /// The calls, or the jumps.
+    pub sites: Vec<HookSite>,
+}
+
+impl HookProbe {
+    /// The state of a probe-to-be in lists.
+    pub const STATE: &str = "hook";
+}
+
+impl HookSite {
+    /// Returns the name of its instruction in tables.
+    pub const fn instruction(&self) -> &'static str {
+        match self.form {
+            Form::Call | Form::CallRegister => "call",
+            Form::Jump | Form::JumpRegister => "jmp",
+            Form::ConditionalJump => "jcc",
+        }
+    }
+}
+
+/// The probes-to-be of a file.
+#[derive(Debug)]
+pub struct HookProbes {
+    /// The hooks that the calls lead to.
+    pub hooks: Hooks,
+    /// The probes, in no order.
+    pub probes: Vec<HookProbe>,
+    /// How many calls and jumps there are, with those below.
+    pub calls: u64,
+    /// How many of them do not tell their function. Its first hit does.
+    pub untold: u64,
+    /// How many places may be further ones, in code that is not understood.
+    pub unclear: u64,
+}
+
+/// A function whose address a hook is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Function {
+    Here(u64),
+    /// A function of another object, by the number of its name.
+    Elsewhere(usize),
+}
+
+impl HookProbes {
+    /// Returns notes about the calls of the file with this name.
+    pub fn notes(&self, name: &str) -> Vec<String> {
+        let calls = count(self.calls, "call");
+        let mut notes =
+            vec![format!("{name} has {calls} of the hooks of -finstrument-functions; {}", self.hooks.fate())];
+        if self.untold != 0 {
+            let calls = count(self.untold, "call");
+            notes.push(format!("{calls} of these do not tell their function, so that they become probes when they are executed"));
+        }
+        if self.unclear != 0 {
+            let calls = count(self.unclear, "call");
+            notes.push(format!("{calls} of these may be none: they are in code that is not understood"));
+        }
+        notes
+    }
+
+    /// Returns the number of sites.
+    pub fn sites(&self) -> u64 {
+        self.probes.iter().map(|probe| probe.sites.len() as u64).sum()
+    }
+}
+
+impl Function {
+    /// Returns whether it is in the file's code.
+    fn is_own(self, image: &Image) -> bool {
+        matches!(self, Self::Here(addr) if image.is_code(addr, 1))
+    }
+}
+
+impl HookProbes {
+    /// Returns a file's probes-to-be; `None` if it does not call hooks.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn of(path: &Path, image: &Image) -> Result<Option<Self>, ElfError> {
+        Self::read(path, image).map_err(|problem| image.error(problem))
+    }
+
+    fn read(path: &Path, image: &Image) -> Result<Option<Self>, Problem> {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut object = ObjectFile::new(path.clone(), path, 0, true);
+        let Some(calls) = HookCalls::of(image, &object)? else { return Ok(None) };
+        let mut names = Names::default();
+        let mut decoded = Vec::with_capacity(calls.functions.len());
+        for uses in &calls.functions {
+            let told = uses.iter().map(|it| Ok((it, names.told(it, &calls)?)));
+            decoded.push(told.collect::<Result<Vec<_>, Problem>>()?);
+        }
+        let assigned = assign(decoded);
+        let untold = assigned.iter().filter(|(_, functions)| functions.is_empty()).count() as u64;
+        let mut tails: HashMap<_, Vec<_>> = HashMap::new();
+        for TailJump { kind, jump, starts } in &calls.tail_jumps {
+            if let Some(Pointer::Here(function)) = calls.function(jump.function)?
+                && starts.contains(&function)
+            {
+                let (addr, len) = (jump.at as u64, jump.bytes.len());
+                let site = HookSite { addr, len, form: Form::Jump, is_switched: true };
+                tails.entry((Function::Here(function), *kind)).or_default().push(site);
+            }
+        }
+        let found = sites(&assigned, &tails, image);
+        let probes = named(found, &mut object, &names, image);
+        let (hooks, calls, unclear) = (calls.hooks, calls.count(), calls.unclear);
+        Ok(Some(Self { hooks, probes, calls, untold, unclear }))
+    }
+}
+
+/// The names of functions of other objects.
+#[derive(Default)]
+struct Names {
+    all: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Names {
+    /// Returns the functions that a use may be made for.
+    fn told(&mut self, hook_use: &HookUse, calls: &HookCalls<'_>) -> Result<Vec<Function>, Problem> {
+        let mut told = Vec::new();
+        for value in &hook_use.functions {
+            told.extend(calls.function(*value)?.map(|function| match function {
+                Pointer::Here(addr) => Function::Here(addr),
+                Pointer::Elsewhere(name) => Function::Elsewhere(self.number(name)),
+            }));
+        }
+        told.sort_unstable();
+        told.dedup();
+        Ok(told)
+    }
+
+    fn number(&mut self, name: String) -> usize {
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.all.push(name.clone());
+            self.all.len() - 1
+        })
+    }
+}
+
+/// A call site that becomes a part of a probe.
+struct Found {
+    function: Function,
+    kind: Kind,
+    /// The address that names a function of another object.
+    text: u64,
+    sites: Vec<HookSite>,
+}
+
+/// Returns what the runtime discovers: each call, and each function with uses that it can't tell
+/// apart.
+fn sites(
+    assigned: &[Told<'_, (Function, usize)>],
+    tails: &HashMap<(Function, Kind), Vec<HookSite>>,
+    image: &Image,
+) -> Vec<Found> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    for (hook_use, functions) in assigned {
+        let is_call = hook_use.form == Form::Call;
+        for (number, (function, at)) in functions.iter().enumerate() {
+            let (function, kind) = (*function, hook_use.kind);
+            let site = HookSite {
+                addr: hook_use.at as u64,
+                len: hook_use.len,
+                form: hook_use.form,
+                is_switched: is_call && functions.len() == 1,
+            };
+            // The first one owns the call.
+            let (sites, text) = if is_call && number == 0 {
+                (vec![site], site.addr + (site.len - 5) as u64)
+            } else if seen.insert((function, kind)) {
+                let tails = tails.get(&(function, kind)).filter(|_| function.is_own(image));
+                (tails.cloned().unwrap_or_else(|| vec![site]), *at as u64)
+            } else {
+                continue;
+            };
+            found.push(Found { function, kind, text, sites });
+        }
+    }
+    found
+}
+
+/// Names functions, and makes probes of those with the same names.
+fn named(found: Vec<Found>, object: &mut ObjectFile, names: &Names, image: &Image) -> Vec<HookProbe> {
+    let described = describe(&found, object, names, image);
+    let (mut probes, mut numbers, mut texts) = (Vec::<HookProbe>::new(), HashMap::new(), HashSet::new());
+    let mut shared = |text: &str| {
+        let known: Option<&Arc<str>> = texts.get(text);
+        known.cloned().unwrap_or_else(|| {
+            let text: Arc<str> = text.into();
+            texts.insert(Arc::clone(&text));
+            text
+        })
+    };
+    for Found { function, kind, sites, .. } in found {
+        let Some(Description { path, file, line }) = described.get(&function) else { continue };
+        let (path, file) = (shared(path), shared(file));
+        let number =
+            *numbers.entry((Arc::clone(&path), kind, Arc::clone(&file), *line)).or_insert_with(|| {
+                probes.push(HookProbe { path, kind, file, line: *line, sites: Vec::new() });
+                probes.len() - 1
+            });
+        probes[number].sites.extend(sites);
+    }
+    probes
+}
+
+/// Describes functions: own ones where they are, the others where they are first called here, as
+/// the runtime does.
+fn describe(
+    found: &[Found],
+    object: &mut ObjectFile,
+    names: &Names,
+    image: &Image,
+) -> HashMap<Function, Description> {
+    let mut described = HashMap::new();
+    let mut own: Vec<_> = found.iter().map(|it| it.function).filter(|it| it.is_own(image)).collect();
+    own.sort_unstable();
+    own.dedup();
+    for part in own.chunks(FUNCTIONS_AT_ONCE) {
+        for function in part {
+            let Function::Here(addr) = *function else { continue };
+            described.insert(*function, object.describe(addr_of(addr)));
+        }
+        object.release();
+    }
+    // An entry describes its function better than an exit, which may be in code of another one.
+    for kind in [Kind::Entry, Kind::Exit] {
+        for it in found.iter().filter(|it| it.kind == kind && !it.function.is_own(image)) {
+            described.entry(it.function).or_insert_with(|| {
+                let name = match it.function {
+                    Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
+                    Function::Here(_) => None,
+                };
+                object.describe_site(addr_of(it.text), name)
+            });
+        }
+    }
+    described
+}
+
+/// Converts an address. Those of 64 bits exist on hosts of 64 bits.
+fn addr_of(addr: u64) -> usize {
+    usize::try_from(addr).unwrap_or(usize::MAX)
+}
+
+impl Selectable for HookProbe {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn line(&self) -> u32 {
+        self.line
+    }
+}
