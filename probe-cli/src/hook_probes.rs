@@ -3,13 +3,13 @@
 //! An agent that looks ahead in the running program has the same ones: `probe_hooks` decodes calls,
 //! chooses their functions and names these for both.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use probe_core::Kind;
 use probe_hooks::{Description, Form, HookUse, ObjectFile, Told, assign, demangled_path};
 use probe_lang::Selectable;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::elf::{ElfError, HookCalls, Hooks, Image, Pointer, Problem, TailJump};
 use crate::text::count;
@@ -135,7 +135,7 @@ impl HookProbes {
         }
         let assigned = assign(decoded);
         let untold = assigned.iter().filter(|(_, functions)| functions.is_empty()).count() as u64;
-        let mut tails: HashMap<_, Vec<_>> = HashMap::new();
+        let mut tails: FxHashMap<_, Vec<_>> = FxHashMap::default();
         for TailJump { kind, jump, starts } in &calls.tail_jumps {
             if let Some(Pointer::Here(function)) = calls.function(jump.function)?
                 && starts.contains(&function)
@@ -156,7 +156,7 @@ impl HookProbes {
 #[derive(Default)]
 struct Names {
     all: Vec<String>,
-    numbers: HashMap<String, usize>,
+    numbers: FxHashMap<String, usize>,
 }
 
 impl Names {
@@ -195,10 +195,10 @@ struct Found {
 /// apart.
 fn sites(
     assigned: &[Told<'_, (Function, usize)>],
-    tails: &HashMap<(Function, Kind), Vec<HookSite>>,
+    tails: &FxHashMap<(Function, Kind), Vec<HookSite>>,
     image: &Image,
 ) -> Vec<Found> {
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let (mut found, mut seen) = (Vec::new(), FxHashSet::default());
     for (hook_use, functions) in assigned {
         let is_call = hook_use.form == Form::Call;
         for (number, (function, at)) in functions.iter().enumerate() {
@@ -227,7 +227,8 @@ fn sites(
 /// Names functions, and makes probes of those with the same names.
 fn named(found: Vec<Found>, object: &mut ObjectFile, names: &Names, image: &Image) -> Vec<HookProbe> {
     let described = describe(&found, object, names, image);
-    let (mut probes, mut numbers, mut texts) = (Vec::<HookProbe>::new(), HashMap::new(), HashSet::new());
+    let (mut probes, mut numbers, mut texts) =
+        (Vec::<HookProbe>::new(), FxHashMap::default(), FxHashSet::default());
     let mut shared = |text: &str| {
         let known: Option<&Arc<str>> = texts.get(text);
         known.cloned().unwrap_or_else(|| {
@@ -256,8 +257,8 @@ fn describe(
     object: &mut ObjectFile,
     names: &Names,
     image: &Image,
-) -> HashMap<Function, Description> {
-    let mut described = HashMap::new();
+) -> FxHashMap<Function, Description> {
+    let mut described = FxHashMap::default();
     let mut own: Vec<_> = found.iter().map(|it| it.function).filter(|it| it.is_own(image)).collect();
     own.sort_unstable();
     own.dedup();

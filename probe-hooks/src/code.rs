@@ -18,7 +18,7 @@
 //! there. So code that nothing is known to lead to may follow any jump through a table, and any
 //! call, whose exceptions land there.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
@@ -32,6 +32,11 @@ const MIN_JUMP_LEN: usize = 5;
 
 /// Limits the instructions that are examined for one value.
 const MAX_STEPS: usize = 1 << 14;
+/// Limits the instructions that are examined for all values of a function, for each of its
+/// instructions.
+const MAX_STEPS_EACH: usize = 1 << 5;
+/// Limits the code of a function that is decoded, in bytes: 50 bytes of memory for each.
+const MAX_CODE_LEN: usize = 1 << 23;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,7 +124,8 @@ impl HookUse {
 /// Returns `None` if the code is not understood.
 pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Option<Vec<HookUse>> {
     let code = Flow::of(fragments)?;
-    let used = |(number, instruction): (usize, &Instruction)| {
+    let mut search = Search::new(&code, true);
+    let mut used = |(number, instruction): (usize, &Instruction)| {
         let is_at_rip = instruction.is_ip_rel_memory_operand();
         let form = match instruction.flow_control() {
             FlowControl::Call => Form::Call,
@@ -137,7 +143,7 @@ pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) 
             }
             // An address or a pointer that was loaded once for several calls.
             Form::CallRegister | Form::JumpRegister => {
-                match code.values_before(number, instruction.op0_register(), true).only()? {
+                match search.values_before(number, instruction.op0_register()).only()? {
                     RegisterValue::Pointer(at) => Target::Through(at),
                     RegisterValue::Address(there) => Target::Direct(there),
                 }
@@ -146,12 +152,12 @@ pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) 
             _ => Target::Direct(addr(instruction.near_branch_target())),
         };
         let kind = hook(target)?;
-        let Values { known: functions, are_all } = code.values_before(number, Register::RDI, true);
+        let Values { known: functions, are_all } = search.values_before(number, Register::RDI);
         let (at, len) = (addr(instruction.ip()), instruction.len());
         Some((HookUse { kind, at, len, form, target, functions }, are_all))
     };
     let (mut whole, others): (Vec<_>, Vec<_>) =
-        code.instructions.iter().enumerate().filter_map(used).partition(|(_, are_all)| *are_all);
+        code.instructions.iter().enumerate().filter_map(&mut used).partition(|(_, are_all)| *are_all);
     if !others.is_empty() {
         let all: BTreeSet<_> =
             whole.iter().chain(&others).flat_map(|(it, _)| it.functions.iter().copied()).collect();
@@ -174,6 +180,7 @@ pub fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
         let fragment = fragments.iter().find(|it| (it.addr..it.addr + it.code.len()).contains(&at))?;
         Some(fragment.code.get(at - fragment.addr..at - fragment.addr + instruction.len())?.to_vec())
     };
+    let mut search = Search::new(&code, false);
     let jump = |(number, instruction): (usize, &Instruction)| {
         let target = match instruction.flow_control() {
             _ if instruction.len() < MIN_JUMP_LEN => return None,
@@ -181,10 +188,10 @@ pub fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
             FlowControl::IndirectBranch => Target::Through(addr(instruction.ip_rel_memory_address())),
             _ => return None,
         };
-        if matches!(target, Target::Direct(there) if code.number_at.contains_key(&there)) {
+        if matches!(target, Target::Direct(there) if code.number_at(there).is_some()) {
             return None;
         }
-        let function = code.values_before(number, Register::RDI, false).only()?;
+        let function = search.values_before(number, Register::RDI).only()?;
         Some(Jump { at: addr(instruction.ip()), bytes: bytes(instruction)?, target, function })
     };
     code.instructions.iter().enumerate().filter_map(jump).collect()
@@ -192,25 +199,42 @@ pub fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
 
 /// A function's instructions, and the paths that lead to each.
 struct Flow {
+    /// In the order of their addresses.
     instructions: Vec<Instruction>,
-    number_at: HashMap<usize, usize>,
-    /// The instructions that may be executed before each; `None` if that is not known.
-    before: Vec<Option<Vec<usize>>>,
+    /// The ways to each instruction, but for `branches`.
+    ways: Vec<Ways>,
+    /// The instructions that branches lead to, ascending, each with the branch.
+    branches: Vec<(usize, usize)>,
     /// Whether an instruction may continue anywhere.
     has_tables: bool,
     /// The instructions that may continue where nothing is known to lead.
     anywhere: Vec<usize>,
     /// The jumps to the beginnings of fragments from other fragments.
-    between: HashMap<usize, Vec<usize>>,
+    between: BTreeMap<usize, Vec<usize>>,
+}
+
+/// The ways to an instruction.
+#[derive(Clone, Copy)]
+struct Ways {
+    /// Whether all are known: no caller begins here.
+    are_known: bool,
+    /// Whether the instruction before may continue here.
+    falls: bool,
+    /// Whether branches lead here.
+    has_branches: bool,
 }
 
 impl Flow {
-    /// Returns the flow; `None` if not everything is understood.
+    /// Returns the flow; `None` if not everything is understood, or if there is too much.
     fn of(fragments: &[Fragment]) -> Option<Self> {
-        let mut instructions = Vec::new();
-        let mut before = Vec::new();
-        let (mut has_tables, mut anywhere, mut between) = (false, Vec::new(), HashMap::new());
-        for fragment in fragments {
+        let mut fragments: Vec<_> = fragments.iter().collect();
+        fragments.sort_unstable_by_key(|it| it.addr);
+        if fragments.iter().map(|it| it.code.len()).sum::<usize>() > MAX_CODE_LEN {
+            return None;
+        }
+        let (mut instructions, mut ways) = (Vec::new(), Vec::new());
+        let (mut has_tables, mut anywhere) = (false, Vec::new());
+        for fragment in &fragments {
             let start = instructions.len();
             let mut decoder =
                 Decoder::with_ip(64, &fragment.code, fragment.addr as u64, DecoderOptions::NONE);
@@ -226,72 +250,147 @@ impl Flow {
                     anywhere.push(number);
                 }
                 let falls = number > start && falls_through(&instructions[number - 1]);
-                let from = if falls { vec![number - 1] } else { Vec::new() };
                 // Callers reach the beginning.
-                before.push((number > start).then_some(from));
+                ways.push(Ways { are_known: number > start, falls, has_branches: false });
                 instructions.push(instruction);
             }
         }
-        let number_at: HashMap<usize, usize> =
-            instructions.iter().enumerate().map(|(number, it)| (addr(it.ip()), number)).collect();
-        for (number, instruction) in instructions.iter().enumerate() {
+        let (branches, between) = (Vec::new(), BTreeMap::new());
+        let mut flow = Self { instructions, ways, branches, has_tables, anywhere, between };
+        flow.find_branches(&fragments)?;
+        flow.remove_padding();
+        Some(flow)
+    }
+
+    /// Finds what branches lead to. Returns `None` if one leads into the middle of an instruction.
+    fn find_branches(&mut self, fragments: &[&Fragment]) -> Option<()> {
+        let fragment_of = |there: usize| {
+            let after = fragments.partition_point(|it| it.addr <= there);
+            let at = after.checked_sub(1)?;
+            (there - fragments[at].addr < fragments[at].code.len()).then_some(at)
+        };
+        for (number, instruction) in self.instructions.iter().enumerate() {
             let Some(there) = branch_target(instruction) else { continue };
-            let Some(to) = number_at.get(&there) else {
-                let is_inside =
-                    fragments.iter().any(|it| (it.addr..it.addr + it.code.len()).contains(&there));
-                // Into the middle of an instruction.
-                if is_inside {
+            let Some(to) = self.number_at(there) else {
+                if fragment_of(there).is_some() {
                     return None;
                 }
                 continue;
             };
             if instruction.flow_control() == FlowControl::Call {
-                before[*to] = None;
-            } else if let Some(before) = &mut before[*to] {
-                before.push(number);
-            } else if !is_in_one(fragments, addr(instruction.ip()), there) {
-                between.entry(*to).or_insert_with(Vec::new).push(number);
+                self.ways[to].are_known = false;
+            } else {
+                self.branches.push((to, number));
             }
         }
-        let mut flow = Self { instructions, number_at, before, has_tables, anywhere, between };
-        flow.remove_padding();
-        Some(flow)
+        self.branches.sort_unstable();
+        for (to, from) in &self.branches {
+            let [one, other] = [*to, *from].map(|number| fragment_of(addr(self.instructions[number].ip())));
+            if self.ways[*to].are_known {
+                self.ways[*to].has_branches = true;
+            } else if one != other {
+                self.between.entry(*to).or_default().push(*from);
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the number of the instruction at an address.
+    fn number_at(&self, there: usize) -> Option<usize> {
+        self.instructions.binary_search_by_key(&there, |it| addr(it.ip())).ok()
     }
 
     /// Removes the padding between a jump and the next instruction that has a predecessor, since no
     /// thread executes it.
     fn remove_padding(&mut self) {
         for number in 1..self.instructions.len() {
-            let (earlier, later) = self.before.split_at_mut(number);
-            let is_padding = is_nop(&self.instructions[number - 1])
-                && earlier[number - 1].as_ref().is_some_and(Vec::is_empty);
-            if let Some(before) = later[0].as_mut().filter(|_| is_padding) {
-                before.retain(|from| *from != number - 1);
+            let Ways { are_known, falls, has_branches } = self.ways[number - 1];
+            if are_known && !falls && !has_branches && is_nop(&self.instructions[number - 1]) {
+                self.ways[number].falls = false;
             }
         }
     }
 
-    /// Returns the values of a register when an instruction is reached, on all paths. If `follows`,
-    /// code that nothing is known to lead to may be reached from [`anywhere`](Self), and nobody
-    /// calls a fragment that another one jumps to.
-    fn values_before(&self, number: usize, register: Register, follows: bool) -> Values {
-        let mut info = InstructionInfoFactory::new();
-        let (mut known, mut are_all) = (BTreeSet::new(), true);
-        let mut seen = HashSet::from([(number, register)]);
-        let mut open = vec![(number, register)];
-        while let Some((number, register)) = open.pop() {
-            let before = match self.before.get(number).and_then(Option::as_ref) {
-                Some(before) if !before.is_empty() => Some(before),
-                Some(_) if follows => {
-                    // All such code is reached alike, so it is looked at once, under one number.
-                    if seen.insert((usize::MAX, register)) { Some(&self.anywhere) } else { continue }
+    /// Returns the instructions from which branches lead to one.
+    fn branches_to(&self, number: usize) -> impl Iterator<Item = usize> {
+        let first = self.branches.partition_point(|(to, _)| *to < number);
+        self.branches[first..].iter().take_while(move |(to, _)| *to == number).map(|(_, from)| *from)
+    }
+
+    /// Calls `each` with the instructions that may be executed before one. Returns whether there
+    /// are no other ways to it. `follows` is that of a [`Search`].
+    fn each_before(&self, number: usize, follows: bool, each: &mut dyn FnMut(usize)) -> Before {
+        match self.ways.get(number) {
+            Some(Ways { are_known: true, falls: false, has_branches: false }) if follows => {
+                return Before::Anywhere;
+            }
+            Some(Ways { are_known: true, falls, has_branches }) => {
+                if *falls {
+                    each(number - 1);
                 }
-                None if follows => self.between.get(&number),
-                _ => None,
-            };
-            are_all &= before.is_some();
-            for number in before.into_iter().flatten() {
-                match effect(&self.instructions[*number], register, &mut info) {
+                if *has_branches {
+                    self.branches_to(number).for_each(each);
+                }
+                return if *falls || *has_branches { Before::All } else { Before::Unknown };
+            }
+            _ => (),
+        }
+        match self.between.get(&number).filter(|_| follows) {
+            Some(between) => {
+                between.iter().copied().for_each(each);
+                Before::All
+            }
+            None => Before::Unknown,
+        }
+    }
+}
+
+/// What is known of the ways to an instruction.
+enum Before {
+    All,
+    Unknown,
+    /// None is known, so it may be reached from [`Flow::anywhere`].
+    Anywhere,
+}
+
+/// The search for values of registers.
+struct Search<'a> {
+    code: &'a Flow,
+    /// Whether code that nothing is known to lead to may be reached from [`Flow::anywhere`], and
+    /// nobody calls a fragment that another one jumps to.
+    follows: bool,
+    info: InstructionInfoFactory,
+    /// Steps that are left for all values of the function.
+    steps: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(code: &'a Flow, follows: bool) -> Self {
+        let steps = MAX_STEPS.saturating_add(code.instructions.len().saturating_mul(MAX_STEPS_EACH));
+        Self { code, follows, info: InstructionInfoFactory::new(), steps }
+    }
+
+    /// Returns the values of a register when an instruction is reached, on all paths.
+    fn values_before(&mut self, number: usize, register: Register) -> Values {
+        let (mut known, mut are_all) = (BTreeSet::new(), true);
+        let mut seen = BTreeSet::from([(number, register)]);
+        let mut open = vec![(number, register)];
+        let mut before = Vec::new();
+        let mut steps = MAX_STEPS.min(self.steps);
+        self.steps -= steps;
+        while let Some((number, register)) = open.pop() {
+            before.clear();
+            match self.code.each_before(number, self.follows, &mut |number| before.push(number)) {
+                Before::All => (),
+                Before::Unknown => are_all = false,
+                // All such code is reached alike, so it is looked at once, under one number.
+                Before::Anywhere if seen.insert((usize::MAX, register)) => {
+                    before.extend_from_slice(&self.code.anywhere);
+                }
+                Before::Anywhere => (),
+            }
+            for number in &before {
+                match effect(&self.code.instructions[*number], register, &mut self.info) {
                     Effect::Unknown => are_all = false,
                     Effect::Value(value) => _ = known.insert(value),
                     Effect::Copy(from) => {
@@ -301,11 +400,14 @@ impl Flow {
                     }
                 }
             }
-            if seen.len() > MAX_STEPS {
+            let Some(left) = steps.checked_sub(before.len().max(1)) else {
                 are_all = false;
+                steps = 0;
                 break;
-            }
+            };
+            steps = left;
         }
+        self.steps += steps;
         Values { known: known.into_iter().collect(), are_all }
     }
 }
@@ -378,14 +480,6 @@ fn is_anywhere(instruction: &Instruction) -> bool {
         FlowControl::XbeginXabortXend => true,
         _ => false,
     }
-}
-
-/// Returns whether two addresses are in the same fragment.
-fn is_in_one(fragments: &[Fragment], one: usize, other: usize) -> bool {
-    fragments
-        .iter()
-        .map(|it| it.addr..it.addr + it.code.len())
-        .any(|it| it.contains(&one) && it.contains(&other))
 }
 
 fn is_call(instruction: &Instruction) -> bool {

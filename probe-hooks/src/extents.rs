@@ -19,10 +19,14 @@ use std::path::{Path, PathBuf};
 
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
 use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use crate::code::Fragment;
+use crate::file::{MAX_TABLE_LEN, open};
 use crate::symbols::stem;
+
+/// Functions that are compared with one. Linkers place few inside of another one.
+const MAX_NEAR: usize = 1 << 12;
 
 /// The extents of an object's functions.
 #[derive(Debug)]
@@ -34,8 +38,8 @@ pub struct Extents {
     functions: Vec<(Range<u64>, usize)>,
     /// By the number of a stem, its fragments among the functions.
     fragments: Vec<Vec<usize>>,
-    /// The longest function, in bytes.
-    longest: u64,
+    /// The end of each function, or that of an earlier one if that is later.
+    reach: Vec<u64>,
     /// Whether all fragments of a function are known.
     is_by_symbols: bool,
 }
@@ -45,8 +49,7 @@ impl Extents {
     /// separate one, or else to the file's unwind table; `None` if a file can't be read, or if
     /// there are neither.
     pub fn of(path: &Path, symbols: &Path) -> Option<Self> {
-        let (cache, other) =
-            (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
+        let (cache, other) = (open(path)?, open(symbols)?);
         let file = object::File::parse(&cache).ok()?;
         let other = ElfFile64::<Endianness, _>::parse(&other).ok()?;
         // At once: the cache keeps each part that is read, and a program has 100,000 names.
@@ -79,9 +82,14 @@ impl Extents {
         functions.dedup();
         let mut fragments = vec![Vec::new(); stems];
         functions.iter().enumerate().for_each(|(at, (_, stem))| fragments[*stem].push(at));
-        let longest = functions.iter().map(|(range, _)| range.end - range.start).max()?;
+        let mut end = functions.first()?.0.end;
+        let reach = functions.iter().map(|(range, _)| {
+            end = end.max(range.end);
+            end
+        });
+        let reach = reach.collect();
         let (path, sections) = (path.to_owned(), sections.collect());
-        Some(Self { path, sections, functions, fragments, longest, is_by_symbols })
+        Some(Self { path, sections, functions, fragments, reach, is_by_symbols })
     }
 
     /// Returns whether all fragments of a function are known.
@@ -106,18 +114,26 @@ impl Extents {
             // Most functions have several.
             let function = if addr >= end { self.at(addr)? } else { return None };
             end = function.end;
+            if seen.contains(&function.start) {
+                return None;
+            }
             let ranges = self.ranges(function.start);
-            let is_new = seen.insert(ranges.first()?.start);
-            if is_new { self.code(file.as_ref()?, ranges) } else { None }
+            seen.extend(ranges.iter().map(|range| range.start));
+            self.code(file.as_ref()?, ranges)
         })
     }
 
     /// Returns the range of the function that holds an address.
     fn at(&self, addr: u64) -> Option<Range<u64>> {
-        let after = self.functions.partition_point(|(range, _)| range.start <= addr);
-        let near = self.functions[..after].iter().rev();
-        let mut near = near.take_while(|(range, _)| addr - range.start < self.longest);
-        near.find(|(range, _)| range.contains(&addr)).map(|(range, _)| range.clone())
+        let mut near = self.near(addr..addr.checked_add(1)?).take(MAX_NEAR);
+        near.find(|range| range.contains(&addr)).cloned()
+    }
+
+    /// Returns functions that begin before a range's end, backwards, until none reaches into it.
+    fn near(&self, range: Range<u64>) -> impl Iterator<Item = &Range<u64>> {
+        let after = self.functions.partition_point(|(it, _)| it.start < range.end);
+        let near = self.functions[..after].iter().zip(&self.reach[..after]).rev();
+        near.take_while(move |(_, reach)| **reach > range.start).map(|((it, _), _)| it)
     }
 
     /// Returns the code of ranges, unless another function shares a part of one.
@@ -138,12 +154,11 @@ impl Extents {
         ranges
     }
 
-    /// Returns whether another function shares a part of it, but not all.
+    /// Returns whether another function shares a part of it, but not all. Of too many that may, one
+    /// does.
     fn overlaps(&self, range: &Range<u64>) -> bool {
-        let first =
-            self.functions.partition_point(|(it, _)| it.start.saturating_add(self.longest) < range.start);
-        let near = self.functions[first..].iter().take_while(|(it, _)| it.start < range.end);
-        { near }.any(|(it, _)| it.end > range.start && it != range)
+        let mut near = self.near(range.clone());
+        near.by_ref().take(MAX_NEAR).any(|it| it.end > range.start && it != range) || near.next().is_some()
     }
 
     fn read(&self, file: &File, range: Range<u64>) -> Option<Fragment> {
@@ -158,12 +173,12 @@ impl Extents {
 
 /// Returns the pieces of code that an unwind table lists.
 fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
-    let section = file.section_by_name(".eh_frame");
+    let section = file.section_by_name(".eh_frame").filter(|it| it.size() <= MAX_TABLE_LEN);
     let address = section.as_ref().map_or(0, ObjectSection::address);
-    let data = section.and_then(|it| it.uncompressed_data().ok()).unwrap_or_default();
+    let data = section.and_then(|it| it.data().ok()).unwrap_or_default();
     let text = file.section_by_name(".text").map_or(0, |it| it.address());
     let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
-    let table = EhFrame::new(&data, LittleEndian);
+    let table = EhFrame::new(data, LittleEndian);
     let mut found = Vec::new();
     let mut entries = table.entries(&bases);
     // The loop reads no entries after a damaged one.

@@ -5,6 +5,7 @@
 mod assign;
 mod code;
 mod extents;
+mod file;
 mod names;
 mod references;
 mod separate_file;
@@ -14,5 +15,5 @@ pub use assign::{Told, assign};
 pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
 pub use extents::Extents;
 pub use names::{Description, ObjectFile, Symbol};
-pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word, references};
+pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word};
 pub use symbols::demangled_path;

@@ -1,5 +1,7 @@
 //! Places in code that lead to the hooks. Pure: bytes in, addresses out.
 
+use std::collections::BTreeMap;
+
 use probe_core::abi::Kind;
 
 use crate::code::Target;
@@ -8,41 +10,55 @@ use crate::code::Target;
 #[derive(Clone, Default, Debug)]
 pub struct HookTargets {
     /// Words that have a hook's address.
-    pub words: Vec<(usize, Kind)>,
+    words: BTreeMap<usize, Kind>,
     /// Entries of linkage tables, and the hooks themselves.
-    pub code: Vec<(usize, Kind)>,
+    code: BTreeMap<usize, Kind>,
 }
 
 impl HookTargets {
-    /// Returns the hook that a target leads to.
-    pub fn hook(&self, target: Target) -> Option<Kind> {
-        let (all, there) = match target {
-            Target::Direct(there) => (&self.code, there),
-            Target::Through(there) => (&self.words, there),
-        };
-        all.iter().find(|(addr, _)| *addr == there).map(|(_, kind)| *kind)
+    /// Makes the ways of an object with these words, and with hooks at these addresses.
+    pub fn new(
+        words: impl IntoIterator<Item = (usize, Kind)>,
+        hooks: impl IntoIterator<Item = (usize, Kind)>,
+    ) -> Self {
+        Self { words: words.into_iter().collect(), code: hooks.into_iter().collect() }
     }
 
-    /// Returns whether an address is a hook's, or that of an entry of a linkage table.
-    pub fn is_code(&self, addr: usize) -> bool {
-        self.code.iter().any(|(code, _)| *code == addr)
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.code.is_empty()
+    }
+
+    /// Returns the hook that a target leads to.
+    pub fn hook(&self, target: Target) -> Option<Kind> {
+        match target {
+            Target::Direct(there) => self.code.get(&there).copied(),
+            Target::Through(there) => self.words.get(&there).copied(),
+        }
     }
 
     /// Adds the entries of linkage tables in some code that jump through the words.
     pub fn add_entries(&mut self, code: &[u8], base: usize) {
         /// The bytes of an entry before the distance of its pointer.
         const BEFORE: [usize; 6] = [2, 3, 6, 7, 8, 12];
-        let words: Vec<_> = self.words.iter().map(|(addr, _)| *addr).collect();
+        let words: Vec<_> = self.words.keys().copied().collect();
         for at in references(code, base, &words) {
             for start in BEFORE.iter().filter_map(|len| (at - base).checked_sub(*len)) {
                 if let Some(word) = linkage_word(base + start, &code[start..])
                     && let Some(kind) = self.hook(Target::Through(word))
                     && word == at.wrapping_add(4).wrapping_add_signed(distance(code, at - base))
                 {
-                    self.code.push((base + start, kind));
+                    self.code.insert(base + start, kind);
                 }
             }
         }
+    }
+
+    /// Returns the addresses in some code that may be an instruction's distance to one of them,
+    /// ascending.
+    pub fn references(&self, code: &[u8], base: usize) -> Vec<usize> {
+        let places: Vec<_> = self.words.keys().chain(self.code.keys()).copied().collect();
+        references(code, base, &places)
     }
 }
 
@@ -65,33 +81,38 @@ fn distance(code: &[u8], at: usize) -> isize {
     code.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, i32::from_le_bytes) as isize
 }
 
-/// Returns the addresses in some code that may be an instruction's distance to one of these. This
-/// is a plain loop, since unoptimised builds scan megabytes as well.
+/// Bits of a filter of targets.
+const FILTER_BITS: usize = 1 << 16;
+
+/// Returns the addresses in some code that may be an instruction's distance to one of these,
+/// ascending. Code that jumps to the hooks by itself, in place of a linkage table, has thousands.
 #[expect(clippy::cast_possible_truncation, reason = "modulo 2³²")]
-pub fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
+fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
+    // Modulo 2³², so that each place takes an addition and a comparison, with most targets at once.
+    let mut distances: Vec<_> =
+        targets.iter().map(|it| it.wrapping_sub(base).wrapping_sub(4) as u32).collect();
+    distances.sort_unstable();
+    if distances.is_empty() {
+        return Vec::new();
+    }
+    let mut filter = vec![0_u64; FILTER_BITS / 64];
+    for distance in &distances {
+        filter[*distance as usize % FILTER_BITS / 64] |= 1 << (distance % 64);
+    }
     let mut found = Vec::new();
-    for four in targets.chunks(4) {
-        // Modulo 2³², so that each place takes an addition and four comparisons.
-        let distance_to =
-            |at: usize| four.get(at).unwrap_or(&four[0]).wrapping_sub(base).wrapping_sub(4) as u32;
-        let distances = [distance_to(0), distance_to(1), distance_to(2), distance_to(3)];
-        let (mut distance, mut end) = (0_u32, 0);
-        while end < code.len() {
-            distance = distance >> 8 | u32::from(code[end]) << 24;
-            end += 1;
-            if end >= 4 {
-                let there = (u64::from(distance) + (end - 4) as u64) as u32;
-                if there == distances[0]
-                    || there == distances[1]
-                    || there == distances[2]
-                    || there == distances[3]
-                {
-                    found.push(base + end - 4);
-                }
-            }
+    // A plain loop, since unoptimised builds scan megabytes as well.
+    let (mut distance, mut end) = (0_u32, 0);
+    while end < code.len() {
+        distance = distance >> 8 | u32::from(code[end]) << 24;
+        end += 1;
+        let there = distance.wrapping_add((end as u32).wrapping_sub(4));
+        if filter[there as usize % FILTER_BITS / 64] >> (there % 64) & 1 != 0
+            && end >= 4
+            && distances.binary_search(&there).is_ok()
+        {
+            found.push(base + end - 4);
         }
     }
-    found.sort_unstable();
     found
 }
 
@@ -102,7 +123,7 @@ mod tests {
 
     /// The words of the hooks' addresses, and code in a linkage table that jumps through the first.
     fn hook_targets() -> HookTargets {
-        HookTargets { words: vec![(0x4000, Kind::Entry), (0x4008, Kind::Exit)], code: Vec::new() }
+        HookTargets::new([(0x4000, Kind::Entry), (0x4008, Kind::Exit)], [])
     }
 
     #[test]

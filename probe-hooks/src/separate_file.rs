@@ -12,11 +12,13 @@
 //! Cost: some microseconds an object; a checksum, a pass over the separate file.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ReadCache};
+use object::Object;
+
+use crate::file::open;
 
 /// The folder where the system keeps separate files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
@@ -43,7 +45,7 @@ pub(crate) fn separate_file(path: &Path, own_path: &Path, trusts_environment: bo
 impl SeparateFile {
     /// Reads a file. Returns `None` if it needs no separate file, or can't be read.
     fn of(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = open(path)?;
         let file = object::File::parse(&cache).ok()?;
         if file.symbol_table().is_some() && file.section_by_name(".debug_info").is_some() {
             return None;
@@ -73,9 +75,7 @@ impl SeparateFile {
     /// Returns whether the file at this path is the separate file.
     fn is_at(&self, path: &Path) -> bool {
         let same = || -> Option<bool> {
-            // The open of a pipe would wait.
-            fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-            let cache = ReadCache::new(File::open(path).ok()?);
+            let cache = open(path)?;
             let file = object::File::parse(&cache).ok()?;
             file.symbol_table()?;
             if let (Some(separate), Some(found)) = (&self.id, build_id(&file)) {

@@ -4,11 +4,12 @@
 //! The symbol table is read from the file once more, and each name is demangled.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::path::Path;
 
 use cpp_demangle::{DemangleOptions, Symbol};
-use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSymbol, SymbolKind};
+
+use crate::file::open;
 
 /// Names, as [`demangled_path`] makes them, that several functions of an object have.
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub(crate) struct AmbiguousNames(HashSet<String>);
 impl AmbiguousNames {
     /// Returns the shared names of a file; `None` if it can't be read.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = open(path)?;
         let file = object::File::parse(&cache).ok()?;
         let functions = |symbol: object::Symbol<'_, '_, _>| {
             let is_one = symbol.kind() == SymbolKind::Text && symbol.is_definition();

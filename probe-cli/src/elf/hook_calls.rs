@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use probe_core::Kind;
 use probe_hooks::{
-    Extents, Form, HookTargets, HookUse, Jump, ObjectFile, RegisterValue, hook_uses, jumps, references,
+    Extents, Form, HookTargets, HookUse, Jump, ObjectFile, RegisterValue, Target, hook_uses, jumps,
 };
 
 use super::dynamic::{Dynamic, Pointer, Pointers};
@@ -95,21 +95,21 @@ impl Hooks {
 
 /// Returns whose hooks a file's code reaches, and by which words and functions.
 fn targets(image: &Image, dynamic: &Dynamic<'_>) -> Result<Option<(Hooks, HookTargets)>, Problem> {
-    let mut targets = HookTargets::default();
+    let (mut words, mut own) = (Vec::new(), Vec::new());
     for (name, kind) in HOOKS {
-        let mut words = dynamic.words(name, false)?;
-        let own = if words.is_empty() { named(image, name)? } else { None };
-        let own = dynamic.function(name)?.map(|(addr, _)| addr).or(own);
-        if own.is_some() {
-            words.extend(dynamic.words(name, true)?);
+        let mut of_name = dynamic.words(name, false)?;
+        let addr = if of_name.is_empty() { named(image, name)? } else { None };
+        let addr = dynamic.function(name)?.map(|(addr, _)| addr).or(addr);
+        if addr.is_some() {
+            of_name.extend(dynamic.words(name, true)?);
         }
-        targets.words.extend(words.into_iter().map(|addr| (usize_of(addr), kind)));
-        targets.code.extend(own.map(|addr| (usize_of(addr), kind)));
+        words.extend(of_name.into_iter().map(|addr| (usize_of(addr), kind)));
+        own.extend(addr.map(|addr| (usize_of(addr), kind)));
     }
-    if targets.words.is_empty() && targets.code.is_empty() {
+    if words.is_empty() && own.is_empty() {
         return Ok(None);
     }
-    let hooks = if targets.code.is_empty() {
+    let hooks = if own.is_empty() {
         let interpreter = image.interpreter()?;
         let is_other = interpreter.is_some_and(|it| !it.to_string_lossy().contains("ld-linux"));
         if is_other { Hooks::OtherLibrary } else { Hooks::Others }
@@ -122,7 +122,7 @@ fn targets(image: &Image, dynamic: &Dynamic<'_>) -> Result<Option<(Hooks, HookTa
         let is_alone = image.interpreter()?.is_none() && !dynamic.needs_others() && image.has_entry();
         if is_alone { Hooks::Static } else { Hooks::Own }
     };
-    Ok(Some((hooks, targets)))
+    Ok(Some((hooks, HookTargets::new(words, own))))
 }
 
 impl<'a> HookCalls<'a> {
@@ -134,12 +134,9 @@ impl<'a> HookCalls<'a> {
     pub fn of(image: &'a Image, object: &ObjectFile) -> Result<Option<Self>, Problem> {
         let dynamic = Dynamic::read(image, 0)?;
         let Some((hooks, mut targets)) = targets(image, &dynamic)? else { return Ok(None) };
-        if !targets.words.is_empty() {
-            each_part(image, &mut |code, base| targets.add_entries(code, base))?;
-        }
-        let places: Vec<_> = targets.words.iter().chain(&targets.code).map(|(addr, _)| *addr).collect();
+        each_part(image, &mut |code, base| targets.add_entries(code, base))?;
         let mut found = Vec::new();
-        each_part(image, &mut |code, base| found.extend(references(code, base, &places)))?;
+        each_part(image, &mut |code, base| found.extend(targets.references(code, base)))?;
         found.sort_unstable();
         found.dedup();
         let (mut functions, mut tail_jumps, mut clear) = (Vec::new(), Vec::new(), Vec::new());
@@ -149,7 +146,7 @@ impl<'a> HookCalls<'a> {
             let Some(mut uses) = hook_uses(&fragments, |target| targets.hook(target)) else { continue };
             clear.extend(fragments.iter().map(|it| it.addr..it.addr + it.code.len()));
             // An entry of a linkage table tells nothing.
-            uses.retain(|it| !(it.functions.is_empty() && targets.is_code(it.at)));
+            uses.retain(|it| !(it.functions.is_empty() && targets.hook(Target::Direct(it.at)).is_some()));
             if uses.is_empty() {
                 continue;
             }
@@ -208,7 +205,7 @@ fn unclear(
         let opcode = image.bytes::<2>(*at as u64 - 2)?;
         unclear += u64::from(match opcode {
             Some([_, 0xe8 | 0xe9] | [0x0f, 0x80..=0x8f] | [0xff, 0x15]) => true,
-            Some([0xff, 0x25]) => !targets.is_code(*at - 2),
+            Some([0xff, 0x25]) => targets.hook(Target::Direct(*at - 2)).is_none(),
             _ => false,
         });
     }

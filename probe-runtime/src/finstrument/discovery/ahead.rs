@@ -304,27 +304,21 @@ impl Ahead {
             // Code that is linked with this crate calls it directly. A library with a copy of this
             // crate has no such code, or none that runs before it is loaded.
             let hooks = hooks.filter(|(hook, _)| object.is_main && object.holds(*hook));
-            let mut hook_targets = HookTargets { words: own.collect(), code: hooks.collect() };
+            let mut hook_targets = HookTargets::new(own, hooks);
             let texts = object.segments.iter().filter(|segment| segment.is_text).map(|it| it.range.clone());
-            if hook_targets.words.is_empty() && hook_targets.code.is_empty() {
+            if hook_targets.is_empty() {
                 // Threads do not wait for another look at it. It may have found the hooks by
                 // `dlsym`.
                 self.seen.insert(*hash, SeenObject { texts: texts.collect(), ..SeenObject::default() });
                 continue;
             }
             let texts: Vec<_> = texts.collect();
-            if !hook_targets.words.is_empty() {
-                for text in &texts {
-                    each_part(frozen, text, |code, base| hook_targets.add_entries(code, base));
-                }
+            for text in &texts {
+                each_part(frozen, text, |code, base| hook_targets.add_entries(code, base));
             }
-            let targets: Vec<_> =
-                hook_targets.words.iter().chain(&hook_targets.code).map(|(addr, _)| *addr).collect();
             let mut references = Vec::new();
             for text in &texts {
-                each_part(frozen, text, |code, base| {
-                    references.extend(probe_hooks::references(code, base, &targets));
-                });
+                each_part(frozen, text, |code, base| references.extend(hook_targets.references(code, base)));
             }
             references.sort_unstable();
             references.dedup();
