@@ -66,6 +66,8 @@ impl HookSite {
 pub struct HookProbes {
     /// The hooks that the calls lead to.
     pub hooks: Hooks,
+    /// Whether one function is both hooks, so that the order of calls tells entries from exits.
+    pub are_one: bool,
     /// The probes, in no order.
     pub probes: Vec<HookProbe>,
     /// How many calls and jumps there are, with those below.
@@ -90,6 +92,11 @@ impl HookProbes {
         let calls = count(self.calls, "call");
         let mut notes =
             vec![format!("{name} has {calls} of the hooks of -finstrument-functions; {}", self.hooks.fate())];
+        if self.are_one {
+            notes.push(
+                "one function is both hooks here, so the order of calls tells entries from exits".to_owned(),
+            );
+        }
         if self.untold != 0 {
             let calls = count(self.untold, "call");
             notes.push(format!("{calls} of these do not tell their function, so that they become probes when they are executed"));
@@ -147,8 +154,8 @@ impl HookProbes {
         }
         let found = sites(&assigned, &tails, image);
         let probes = named(found, &mut object, &names, image);
-        let (hooks, calls, unclear) = (calls.hooks, calls.count(), calls.unclear);
-        Ok(Some(Self { hooks, probes, calls, untold, unclear }))
+        let (hooks, are_one, unclear, calls) = (calls.hooks, calls.are_one, calls.unclear, calls.count());
+        Ok(Some(Self { hooks, are_one, probes, calls, untold, unclear }))
     }
 }
 
@@ -270,16 +277,16 @@ fn describe(
         object.release();
     }
     // An entry describes its function better than an exit, which may be in code of another one.
-    for kind in [Kind::Entry, Kind::Exit] {
-        for it in found.iter().filter(|it| it.kind == kind && !it.function.is_own(image)) {
-            described.entry(it.function).or_insert_with(|| {
-                let name = match it.function {
-                    Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
-                    Function::Here(_) => None,
-                };
-                object.describe_site(addr_of(it.text), name)
-            });
-        }
+    let mut others: Vec<_> = found.iter().filter(|it| !it.function.is_own(image)).collect();
+    others.sort_by_key(|it| (it.kind == Kind::Exit, it.text));
+    for it in others {
+        described.entry(it.function).or_insert_with(|| {
+            let name = match it.function {
+                Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
+                Function::Here(_) => None,
+            };
+            object.describe_site(addr_of(it.text), name)
+        });
     }
     described
 }

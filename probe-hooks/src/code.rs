@@ -32,9 +32,10 @@ const MIN_JUMP_LEN: usize = 5;
 
 /// Limits the instructions that are examined for one value.
 const MAX_STEPS: usize = 1 << 14;
-/// Limits the instructions that are examined for all values of a function, for each of its
-/// instructions.
-const MAX_STEPS_EACH: usize = 1 << 5;
+/// Limits the steps between instructions for all values of a function: so many, and these for each
+/// of its instructions. Each of a function's calls may lead to each of its landing pads.
+const MAX_ALL_STEPS: usize = 1 << 22;
+const MAX_STEPS_EACH: usize = 1 << 6;
 /// Limits the code of a function that is decoded, in bytes: 50 bytes of memory for each.
 const MAX_CODE_LEN: usize = 1 << 23;
 
@@ -198,7 +199,7 @@ pub fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
 }
 
 /// A function's instructions, and the paths that lead to each.
-struct Flow {
+pub(crate) struct Flow {
     /// In the order of their addresses.
     instructions: Vec<Instruction>,
     /// The ways to each instruction, but for `branches`.
@@ -226,7 +227,7 @@ struct Ways {
 
 impl Flow {
     /// Returns the flow; `None` if not everything is understood, or if there is too much.
-    fn of(fragments: &[Fragment]) -> Option<Self> {
+    pub(crate) fn of(fragments: &[Fragment]) -> Option<Self> {
         let mut fragments: Vec<_> = fragments.iter().collect();
         fragments.sort_unstable_by_key(|it| it.addr);
         if fragments.iter().map(|it| it.code.len()).sum::<usize>() > MAX_CODE_LEN {
@@ -296,7 +297,7 @@ impl Flow {
     }
 
     /// Returns the number of the instruction at an address.
-    fn number_at(&self, there: usize) -> Option<usize> {
+    pub(crate) fn number_at(&self, there: usize) -> Option<usize> {
         self.instructions.binary_search_by_key(&there, |it| addr(it.ip())).ok()
     }
 
@@ -309,6 +310,37 @@ impl Flow {
                 self.ways[number].falls = false;
             }
         }
+    }
+
+    /// Returns the number of instructions.
+    pub(crate) fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Returns the beginnings that callers reach.
+    pub(crate) fn beginnings(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).filter(|number| !self.ways[*number].are_known && !self.between.contains_key(number))
+    }
+
+    /// Returns whether nothing is known to lead to an instruction, which is no padding.
+    pub(crate) fn is_reached_from_anywhere(&self, number: usize) -> bool {
+        let Ways { are_known, falls, has_branches } = self.ways[number];
+        let instruction = &self.instructions[number];
+        let is_padding = is_nop(instruction) || instruction.mnemonic() == Mnemonic::Int3;
+        are_known && !falls && !has_branches && !is_padding
+    }
+
+    /// Returns whether an instruction may continue anywhere.
+    pub(crate) fn is_table(&self, number: usize) -> bool {
+        is_anywhere(&self.instructions[number])
+    }
+
+    /// Returns the instruction that one falls through to, and the one that it branches to.
+    pub(crate) fn after(&self, number: usize) -> (Option<usize>, Option<usize>) {
+        let instruction = &self.instructions[number];
+        let next = self.ways.get(number + 1).is_some_and(|it| it.falls).then_some(number + 1);
+        let branch = branch_target(instruction).filter(|_| !is_call(instruction));
+        (next, branch.and_then(|there| self.number_at(there)))
     }
 
     /// Returns the instructions from which branches lead to one.
@@ -366,7 +398,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(code: &'a Flow, follows: bool) -> Self {
-        let steps = MAX_STEPS.saturating_add(code.instructions.len().saturating_mul(MAX_STEPS_EACH));
+        let steps = MAX_ALL_STEPS.saturating_add(code.instructions.len().saturating_mul(MAX_STEPS_EACH));
         Self { code, follows, info: InstructionInfoFactory::new(), steps }
     }
 
@@ -376,8 +408,6 @@ impl<'a> Search<'a> {
         let mut seen = BTreeSet::from([(number, register)]);
         let mut open = vec![(number, register)];
         let mut before = Vec::new();
-        let mut steps = MAX_STEPS.min(self.steps);
-        self.steps -= steps;
         while let Some((number, register)) = open.pop() {
             before.clear();
             match self.code.each_before(number, self.follows, &mut |number| before.push(number)) {
@@ -400,14 +430,12 @@ impl<'a> Search<'a> {
                     }
                 }
             }
-            let Some(left) = steps.checked_sub(before.len().max(1)) else {
+            self.steps = self.steps.saturating_sub(before.len() + 1);
+            if seen.len() > MAX_STEPS || self.steps == 0 {
                 are_all = false;
-                steps = 0;
                 break;
-            };
-            steps = left;
+            }
         }
-        self.steps += steps;
         Values { known: known.into_iter().collect(), are_all }
     }
 }

@@ -13,6 +13,7 @@ pub struct HookTargets {
     words: BTreeMap<usize, Kind>,
     /// Entries of linkage tables, and the hooks themselves.
     code: BTreeMap<usize, Kind>,
+    are_one: bool,
 }
 
 impl HookTargets {
@@ -21,7 +22,17 @@ impl HookTargets {
         words: impl IntoIterator<Item = (usize, Kind)>,
         hooks: impl IntoIterator<Item = (usize, Kind)>,
     ) -> Self {
-        Self { words: words.into_iter().collect(), code: hooks.into_iter().collect() }
+        let (words, mut code, mut are_one) = (words.into_iter().collect(), BTreeMap::new(), false);
+        for (addr, kind) in hooks {
+            are_one |= code.insert(addr, kind).is_some_and(|other| other != kind);
+        }
+        Self { words, code, are_one }
+    }
+
+    /// Returns whether one function is both hooks, so that only the order of uses tells their
+    /// kinds ([`tell_apart`](crate::tell_apart)).
+    pub fn are_one(&self) -> bool {
+        self.are_one
     }
 
     /// Returns whether there are none.
@@ -146,6 +157,8 @@ mod tests {
         assert_eq!((there(0x1020), there(0x1001)), (None, None));
         assert_eq!(hook_targets.hook(Target::Through(0x4008)), Some(Kind::Exit));
         assert_eq!(hook_targets.hook(Target::Through(0x1000)), None);
+        assert!(!hook_targets.are_one());
+        assert!(HookTargets::new([], [(0x2000, Kind::Entry), (0x2000, Kind::Exit)]).are_one());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::ops::Range;
 use probe_core::Kind;
 use probe_hooks::{
     Extents, Form, HookTargets, HookUse, Jump, ObjectFile, RegisterValue, Target, hook_uses, jumps,
+    tell_apart,
 };
 
 use super::dynamic::{Dynamic, Pointer, Pointers};
@@ -34,6 +35,8 @@ const OVERLAP_LEN: u64 = 32;
 pub struct HookCalls<'a> {
     /// The hooks that they lead to.
     pub hooks: Hooks,
+    /// Whether one function is both hooks, so that the order of calls tells entries from exits.
+    pub are_one: bool,
     /// The calls and jumps, those of one function together. Addresses are the file's.
     pub functions: Vec<Vec<HookUse>>,
     /// Jumps to hooks that tell their function for sure.
@@ -150,10 +153,13 @@ impl<'a> HookCalls<'a> {
             if uses.is_empty() {
                 continue;
             }
+            if targets.are_one() {
+                tell_apart(&fragments, &mut uses);
+            }
             if are_whole && uses.iter().any(|it| it.form == Form::Jump) {
                 let starts: Vec<_> = fragments.iter().map(|it| it.addr as u64).collect();
                 tail_jumps.extend(jumps(&fragments).into_iter().filter_map(|jump| {
-                    let kind = targets.hook(jump.target)?;
+                    let kind = if targets.are_one() { Kind::Exit } else { targets.hook(jump.target)? };
                     Some(TailJump { kind, jump, starts: starts.clone() })
                 }));
             }
@@ -167,7 +173,14 @@ impl<'a> HookCalls<'a> {
         let pointers = values
             .filter_map(|value| if let RegisterValue::Pointer(at) = value { Some(*at as u64) } else { None });
         let pointers = pointers.clone().min().unwrap_or(0)..pointers.max().map_or(0, |last| last + 1);
-        Ok(Some(Self { hooks, functions, tail_jumps, unclear, pointers: dynamic.pointers(&pointers)? }))
+        Ok(Some(Self {
+            hooks,
+            are_one: targets.are_one(),
+            functions,
+            tail_jumps,
+            unclear,
+            pointers: dynamic.pointers(&pointers)?,
+        }))
     }
 
     /// Returns how many calls there are, jumps included.

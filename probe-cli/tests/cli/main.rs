@@ -3,6 +3,7 @@
 mod audited;
 mod bridged;
 mod command_line;
+mod hooked;
 mod linked;
 mod listed;
 #[path = "../../../probe-trace/tests/hostile/made.rs"]

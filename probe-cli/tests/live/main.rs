@@ -10,6 +10,7 @@ mod endings;
 mod flicker;
 mod forked;
 mod hooks;
+mod hooks_listed;
 mod hostile;
 mod injected;
 mod injected_into;

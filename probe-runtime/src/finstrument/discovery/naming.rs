@@ -54,7 +54,7 @@ impl Names {
         self.files.retain(|hash, _| is_loaded(*hash));
         self.foreign_functions.retain(|(hash, _), _| is_loaded(*hash));
         // An entry describes its function better than an exit, which may be in code of another one.
-        new.sort_by_key(|discovery| discovery.hit().kind == Kind::Exit);
+        new.sort_by_key(|discovery| (discovery.hit().kind == Kind::Exit, discovery.text_address()));
         for discovery in new {
             // The object may have been unloaded since then.
             let Some(KnownObject { object, hash }) = loaded.at(discovery.text_address()) else {
