@@ -16,6 +16,8 @@ use crate::text::count;
 
 /// Functions that are named with the same debug information in memory.
 const FUNCTIONS_AT_ONCE: usize = 1 << 14;
+/// Bytes of names that any file may have.
+const MIN_TEXT_BUDGET: usize = 1 << 22;
 
 /// The instruction of a call site of a hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,7 +155,7 @@ impl HookProbes {
             }
         }
         let found = sites(&assigned, &tails, image);
-        let probes = named(found, &mut object, &names, image);
+        let probes = named(found, &mut object, &names, image)?;
         let (hooks, are_one, unclear, calls) = (calls.hooks, calls.are_one, calls.unclear, calls.count());
         Ok(Some(Self { hooks, are_one, probes, calls, untold, unclear }))
     }
@@ -232,29 +234,52 @@ fn sites(
 }
 
 /// Names functions, and makes probes of those with the same names.
-fn named(found: Vec<Found>, object: &mut ObjectFile, names: &Names, image: &Image) -> Vec<HookProbe> {
-    let described = describe(&found, object, names, image);
-    let (mut probes, mut numbers, mut texts) =
-        (Vec::<HookProbe>::new(), FxHashMap::default(), FxHashSet::default());
-    let mut shared = |text: &str| {
-        let known: Option<&Arc<str>> = texts.get(text);
-        known.cloned().unwrap_or_else(|| {
-            let text: Arc<str> = text.into();
-            texts.insert(Arc::clone(&text));
-            text
-        })
-    };
+fn named(
+    found: Vec<Found>,
+    object: &mut ObjectFile,
+    names: &Names,
+    image: &Image,
+) -> Result<Vec<HookProbe>, Problem> {
+    let described = describe(&found, object, names, image)?;
+    let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), FxHashMap::default());
     for Found { function, kind, sites, .. } in found {
-        let Some(Description { path, file, line }) = described.get(&function) else { continue };
-        let (path, file) = (shared(path), shared(file));
+        let Some((path, file, line)) = described.get(&function).cloned() else { continue };
         let number =
-            *numbers.entry((Arc::clone(&path), kind, Arc::clone(&file), *line)).or_insert_with(|| {
-                probes.push(HookProbe { path, kind, file, line: *line, sites: Vec::new() });
+            *numbers.entry((Arc::clone(&path), kind, Arc::clone(&file), line)).or_insert_with(|| {
+                probes.push(HookProbe { path, kind, file, line, sites: Vec::new() });
                 probes.len() - 1
             });
         probes[number].sites.extend(sites);
     }
-    probes
+    Ok(probes)
+}
+
+/// Path, file and line.
+type Described = (Arc<str>, Arc<str>, u32);
+
+/// Texts, each once.
+struct Texts {
+    all: FxHashSet<Arc<str>>,
+    /// Bytes of further texts. Symbols may share those of the file.
+    budget: usize,
+}
+
+impl Texts {
+    fn describe(&mut self, Description { path, file, line }: &Description) -> Result<Described, Problem> {
+        Ok((self.shared(path)?, self.shared(file)?, *line))
+    }
+
+    fn shared(&mut self, text: &str) -> Result<Arc<str>, Problem> {
+        if let Some(known) = self.all.get(text) {
+            return Ok(Arc::clone(known));
+        }
+        self.budget = self.budget.checked_sub(text.len()).ok_or_else(|| {
+            Problem::Damaged("its functions have far more names than the file: they share them".to_owned())
+        })?;
+        let text: Arc<str> = text.into();
+        self.all.insert(Arc::clone(&text));
+        Ok(text)
+    }
 }
 
 /// Describes functions: own ones where they are, the others where they are first called here, as
@@ -264,7 +289,10 @@ fn describe(
     object: &mut ObjectFile,
     names: &Names,
     image: &Image,
-) -> FxHashMap<Function, Description> {
+) -> Result<FxHashMap<Function, Described>, Problem> {
+    // A separate file has the names of a stripped one.
+    let budget = usize::try_from(image.length()).unwrap_or(usize::MAX).saturating_mul(8);
+    let mut texts = Texts { all: FxHashSet::default(), budget: budget.max(MIN_TEXT_BUDGET) };
     let mut described = FxHashMap::default();
     let mut own: Vec<_> = found.iter().map(|it| it.function).filter(|it| it.is_own(image)).collect();
     own.sort_unstable();
@@ -272,7 +300,7 @@ fn describe(
     for part in own.chunks(FUNCTIONS_AT_ONCE) {
         for function in part {
             let Function::Here(addr) = *function else { continue };
-            described.insert(*function, object.describe(addr_of(addr)));
+            described.insert(*function, texts.describe(&object.describe(addr_of(addr)))?);
         }
         object.release();
     }
@@ -280,15 +308,16 @@ fn describe(
     let mut others: Vec<_> = found.iter().filter(|it| !it.function.is_own(image)).collect();
     others.sort_by_key(|it| (it.kind == Kind::Exit, it.text));
     for it in others {
-        described.entry(it.function).or_insert_with(|| {
-            let name = match it.function {
-                Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
-                Function::Here(_) => None,
-            };
-            object.describe_site(addr_of(it.text), name)
-        });
+        if described.contains_key(&it.function) {
+            continue;
+        }
+        let name = match it.function {
+            Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
+            Function::Here(_) => None,
+        };
+        described.insert(it.function, texts.describe(&object.describe_site(addr_of(it.text), name))?);
     }
-    described
+    Ok(described)
 }
 
 /// Converts an address. Those of 64 bits exist on hosts of 64 bits.

@@ -23,7 +23,7 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind, Symbo
 
 use crate::code::Fragment;
 use crate::file::{MAX_TABLE_LEN, open};
-use crate::symbols::stem;
+use crate::symbols::{MAX_NAME_LEN, stem};
 
 /// Functions that are compared with one. Linkers place few inside of another one.
 const MAX_NEAR: usize = 1 << 12;
@@ -67,8 +67,9 @@ impl Extents {
             .filter_map(|symbol| {
                 let next = stems.len();
                 let name = usize::try_from(symbol.elf_symbol().st_name(other.endian())).ok()?;
-                let name = CStr::from_bytes_until_nul(names.get(name..)?).ok()?.to_str().ok()?;
-                let stem = *stems.entry(stem(name).to_owned()).or_insert(next);
+                let name = names.get(name..)?;
+                let name = CStr::from_bytes_until_nul(&name[..name.len().min(MAX_NAME_LEN)]).ok()?;
+                let stem = *stems.entry(stem(name.to_str().ok()?)).or_insert(next);
                 Some((symbol.address()..symbol.address().checked_add(symbol.size())?, stem))
             })
             .collect();

@@ -11,7 +11,7 @@ use addr2line::{Loader, Location};
 
 use crate::extents::Extents;
 use crate::separate_file::separate_file;
-use crate::symbols::{AmbiguousNames, demangled_path};
+use crate::symbols::{AmbiguousNames, demangled_path, floor_char_boundary};
 
 /// An object's file.
 pub struct ObjectFile {
@@ -173,8 +173,7 @@ fn place(location: &Location<'_>) -> Option<Place> {
 
 /// Cuts a text to the length that a definition can hold.
 fn truncate(text: &str) -> String {
-    let end = text.len().min(usize::from(u16::MAX) / 2);
-    text[..(0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)].to_owned()
+    text[..floor_char_boundary(text, usize::from(u16::MAX) / 2)].to_owned()
 }
 
 #[cfg(test)]

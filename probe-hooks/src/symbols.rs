@@ -3,7 +3,10 @@
 //! Cost: shared names are looked for once an object, if a function of it has no debug information.
 //! The symbol table is read from the file once more, and each name is demangled.
 
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 
 use cpp_demangle::{DemangleOptions, Symbol};
@@ -11,48 +14,65 @@ use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::file::open;
 
-/// Names, as [`demangled_path`] makes them, that several functions of an object have.
+/// Bytes of the longest symbol that is read, and of the longest name that is made of one. A few
+/// bytes of a symbol may stand for any number.
+pub(crate) const MAX_NAME_LEN: usize = 1 << 15;
+
+/// Hashes of names, as [`demangled_path`] makes them, that several functions of an object have.
 #[derive(Default)]
-pub(crate) struct AmbiguousNames(HashSet<String>);
+pub(crate) struct AmbiguousNames(HashSet<u64>);
 
 impl AmbiguousNames {
     /// Returns the shared names of a file; `None` if it can't be read.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let cache = open(path)?;
         let file = object::File::parse(&cache).ok()?;
-        let functions = |symbol: object::Symbol<'_, '_, _>| {
-            let is_one = symbol.kind() == SymbolKind::Text && symbol.is_definition();
-            is_one.then(|| Some((symbol.name().ok()?.to_owned(), symbol.address()))).flatten()
-        };
-        let mut all: Vec<(String, u64)> = file.symbols().filter_map(functions).collect();
+        let mut all: Vec<(&str, u64)> = file.symbols().filter_map(|it| named(&it)).collect();
         if all.is_empty() {
-            all = file.dynamic_symbols().filter_map(functions).collect();
+            all = file.dynamic_symbols().filter_map(|it| named(&it)).collect();
         }
         Some(Self::among(&all))
     }
 
-    fn among(functions: &[(String, u64)]) -> Self {
-        let mut by_name: HashMap<String, Vec<(&str, u64)>> = HashMap::new();
+    fn among(functions: &[(&str, u64)]) -> Self {
+        let mut by_name: HashMap<u64, Vec<(&str, u64)>> = HashMap::new();
         for (symbol, addr) in functions {
-            by_name.entry(demangled_path(symbol)).or_default().push((symbol, *addr));
+            by_name.entry(hash(&demangled_path(symbol))).or_default().push((symbol, *addr));
         }
-        Self(by_name.into_iter().filter(|(_, owners)| are_several(owners)).map(|(name, _)| name).collect())
+        Self(by_name.into_iter().filter_map(|(name, owners)| are_several(owners).then_some(name)).collect())
     }
 
     pub(crate) fn contain(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.0.contains(&hash(name))
     }
+}
+
+/// Returns the symbol and the address of a function.
+fn named<'data>(symbol: &impl ObjectSymbol<'data>) -> Option<(&'data str, u64)> {
+    let is_function = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+    is_function.then(|| Some((symbol.name().ok()?, symbol.address())))?
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Returns whether symbols of one name belong to several functions, rather than to the compiler's
 /// copies of one function.
-fn are_several(owners: &[(&str, u64)]) -> bool {
-    owners.iter().enumerate().any(|(at, (symbol, addr))| {
-        let others = &owners[at + 1..];
-        { others }
-            .iter()
-            .any(|(other, there)| addr != there && (symbol == other || function(symbol) != function(other)))
-    })
+fn are_several(mut owners: Vec<(&str, u64)>) -> bool {
+    /// Copies of one function.
+    const MAX_COPIES: usize = 256;
+    owners.sort_unstable();
+    owners.dedup();
+    owners.len() > MAX_COPIES
+        || owners.iter().enumerate().any(|(at, (symbol, addr))| {
+            let others = &owners[at + 1..];
+            { others }.iter().any(|(other, there)| {
+                addr != there && (symbol == other || function(symbol) != function(other))
+            })
+        })
 }
 
 /// Returns the common part of the compiler's copies of a function: the symbol without the suffix of
@@ -75,14 +95,35 @@ pub(crate) fn stem(symbol: &str) -> &str {
 /// Returns a symbol as a path. C++ names have no parameters, return types and spaces. The suffix of
 /// a compiler's own copy of a function (`parse.constprop.0`) is removed.
 pub fn demangled_path(symbol: &str) -> String {
-    let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
-        symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
-    });
-    if let Some(name) = demangled {
+    let demangled = |symbol: Symbol<&str>| {
+        let mut name = BoundedName(String::new());
+        let options = DemangleOptions::new().no_params().no_return_type();
+        symbol.structured_demangle(&mut name, &options).ok().map(|()| name.0)
+    };
+    let symbol = &symbol[..floor_char_boundary(symbol, MAX_NAME_LEN)];
+    if let Some(name) = Symbol::new(symbol).ok().and_then(demangled) {
         let name = name.split(" [clone").next().unwrap_or_default();
         return with_literals(name.chars().filter(|char| *char != ' ').collect());
     }
     stem(symbol).to_owned()
+}
+
+/// A name that is refused once it is too long.
+struct BoundedName(String);
+
+impl Write for BoundedName {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_NAME_LEN {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// Returns the last place for a cut that is in no character, up to a limit.
+pub(crate) fn floor_char_boundary(text: &str, limit: usize) -> usize {
+    (0..=text.len().min(limit)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// Restores `operator""_k`, which the demangler writes as `operator_k::operator""`.
@@ -115,12 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn several_functions_may_share_a_name() {
-        let ambiguous = |symbols: &[(&str, u64)], name| {
-            let symbols: Vec<_> =
-                symbols.iter().map(|(symbol, addr)| ((*symbol).to_owned(), *addr)).collect();
-            AmbiguousNames::among(&symbols).contain(name)
+    fn a_symbol_that_doubles_its_name_again_and_again_stays_one() {
+        // Each argument has the one before twice: `a<>`, `a<a<>,a<>>`, …
+        let twice = |inner: String, number: usize| {
+            format!("1aI{inner}S{}E", if number == 0 { "_".to_owned() } else { format!("{}_", number - 1) })
         };
+        let symbol = (0..60).fold("i".to_owned(), twice);
+        let name = demangled_path(&format!("_Z{symbol}"));
+        assert!(name.len() <= MAX_NAME_LEN, "{}", name.len());
+        assert_eq!(demangled_path(&"x".repeat(100_000)).len(), MAX_NAME_LEN);
+    }
+
+    #[test]
+    fn several_functions_may_share_a_name() {
+        let ambiguous = |symbols: &[(&str, u64)], name| AmbiguousNames::among(symbols).contain(name);
         assert!(ambiguous(&[("init", 1), ("other", 2), ("init", 3)], "init"));
         assert!(!ambiguous(&[("init", 1), ("other", 2), ("init", 3)], "other"));
         assert!(ambiguous(&[("init", 1), ("init.part.0", 2), ("init", 3)], "init"));

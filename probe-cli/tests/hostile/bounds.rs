@@ -60,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Returns the most memory that the work has at once, beside what there was.
-fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
+pub fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let (before, _) = MEMORY.get();
     MEMORY.set((before, before));
     let value = work();

@@ -3,6 +3,8 @@
 
 mod bounds;
 mod errors;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod hooked;
 mod judge;
 mod made;
 mod mutated;

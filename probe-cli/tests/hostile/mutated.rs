@@ -12,21 +12,21 @@ use crate::made::Made;
 use crate::shaped::shape;
 
 /// The files of one test: a slice of the number that `PROBE_TEST_WHOLE=1` asks for.
-fn turns(all: usize) -> usize {
+pub fn turns(all: usize) -> usize {
     if whole::is_asked_for() { all } else { all / 4 }
 }
 
-fn random() -> TestRng {
+pub fn random() -> TestRng {
     TestRng::deterministic_rng(RngAlgorithm::ChaCha)
 }
 
 /// Returns a number below the limit, which is small.
-fn below(random: &mut TestRng, limit: usize) -> usize {
+pub fn below(random: &mut TestRng, limit: usize) -> usize {
     random.next_u32() as usize % limit
 }
 
 /// Changes some bytes, mostly of the part that is given.
-fn mutate(random: &mut TestRng, bytes: &mut Vec<u8>, part: std::ops::Range<usize>) {
+pub fn mutate(random: &mut TestRng, bytes: &mut Vec<u8>, part: std::ops::Range<usize>) {
     for _ in 0..=below(random, 4) {
         let at = match below(random, 4) {
             0 => below(random, bytes.len()),

@@ -78,7 +78,12 @@ fn made(folder: &Folder, make: c_library::Make, flags: &[&str]) -> (PathBuf, Pat
         source
     });
     let (program, library) = (folder.0.join("program"), folder.0.join("libshared.so"));
-    let hooks = ["-finstrument-functions"];
+    // Of inlined functions of the C++ library, clang tells the hooks addresses that nobody has.
+    let hooks = [if make.cpp == "clang++" {
+        "-finstrument-functions-after-inlining"
+    } else {
+        "-finstrument-functions"
+    }];
     let compile = |compiler: &str, flags: &[&str], files: &[&Path], out: &Path| {
         let said = c_library::run(compiler, &[&hooks[..], flags].concat(), files, out);
         assert!(said.is_done, "{compiler} {flags:?}: {}", said.messages);
@@ -120,7 +125,10 @@ fn the_file_has_what_the_agent_has() {
             let (program, library) = made(&folder, make, flags);
             let [mut files, of_library] =
                 [&program, &library].map(|file| listed(&folder, file.to_str().unwrap()));
-            assert!(files.len() > 40 && of_library.len() == 6, "{case}: {files:?} {of_library:?}");
+            assert!(
+                files.len() > 10 && matches!(of_library.len(), 4 | 6),
+                "{case}: {files:?} {of_library:?}"
+            );
             files.extend(of_library);
             let is_same = |pid: &str, way: &str| {
                 let live = listed(&folder, pid);

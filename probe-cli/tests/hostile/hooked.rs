@@ -1,0 +1,126 @@
+//! Files with calls of the compiler's hooks, damaged in their code, symbols, unwind tables and debug
+//! information.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probe_cli::elf::Image;
+use probe_cli::hook_probes::HookProbes;
+use probe_tests::c_library;
+use probe_tests::instrumented::{compilers, folder};
+use proptest::prelude::Rng;
+
+use crate::bounds::peak;
+use crate::mutated::{below, mutate, random, turns};
+
+const SOURCE: &str = "\
+static int twice(int n) { return n * 2; }
+__attribute__((noinline)) void ends(int *n) { *n += 2; }
+__attribute__((noinline)) int chosen(int n) {
+    switch (n) { case 0: return 7; case 1: return twice(n); case 2: ends(&n); return n;
+                 case 3: return n ^ 5; case 4: n = twice(n) + 1; break; default: n = 9; }
+    return n * 3;
+}
+int main(int argc, char **argv) { (void)argv; return chosen(argc); }
+";
+
+/// Bytes of memory for each byte of a file, and in any case.
+const FACTOR: usize = 200;
+const ALWAYS: usize = 32 << 20;
+
+fn made(folder: &Path, name: &str, flags: &[&str]) -> Vec<u8> {
+    let (source, program) = (folder.join("code.c"), folder.join(name));
+    fs::write(&source, SOURCE).unwrap();
+    let all = [&["-finstrument-functions", "-O2"], flags].concat();
+    let said = c_library::run(compilers()[0], &all, &[&source], &program);
+    assert!(said.is_done, "{}", said.messages);
+    fs::read(program).unwrap()
+}
+
+/// Reads a file; returns the number of probes-to-be, or the error, which is one line.
+fn judge(path: &PathBuf, bytes: &[u8]) -> Result<usize, String> {
+    fs::write(path, bytes).unwrap();
+    let (memory, read) = peak(|| {
+        let image = Image::open(path)?;
+        HookProbes::of(path, &image)
+    });
+    assert!(memory <= FACTOR * bytes.len() + ALWAYS, "{memory} bytes for {}", bytes.len());
+    let found = read.map_err(|error| error.to_string()).inspect_err(|error| {
+        assert!(error.starts_with(path.to_str().unwrap()) && !error.contains('\n'), "{error}");
+    })?;
+    let Some(found) = found else { return Ok(0) };
+    let sites = found.probes.iter().flat_map(|probe| &probe.sites);
+    assert!(sites.clone().all(|site| (1..=15).contains(&site.len)), "{found:?}");
+    assert!(sites.count() as u64 <= 2 * found.calls, "{found:?}");
+    assert!(found.notes("it").iter().all(|note| !note.contains('\n')));
+    Ok(found.probes.len())
+}
+
+#[test]
+fn changed_bytes() {
+    let folder = folder("hostile-hooked");
+    let path = folder.join("changed");
+    let mut random = random();
+    for flags in [&["-g"][..], &["-fno-plt", "-s"], &["-static", "-g0"]] {
+        let good = made(&folder, "good", flags);
+        assert_eq!(judge(&path, &good), Ok(8), "{flags:?}");
+        let (mut read, turns) = (0, if good.len() > 100_000 { turns(80) } else { turns(4_000) });
+        for _ in 0..turns {
+            let mut bytes = good.clone();
+            let whole = 0..bytes.len();
+            // The headers of the file, all of it, or the headers of its sections.
+            let part = match below(&mut random, 4) {
+                0 => 0..0x400,
+                1 => bytes.len().saturating_sub(64 * 40)..bytes.len(),
+                _ => whole,
+            };
+            mutate(&mut random, &mut bytes, part);
+            read += usize::from(judge(&path, &bytes).is_ok_and(|probes| probes != 0));
+        }
+        assert!(read > turns / 3, "{flags:?}: {read} of {turns}");
+    }
+    fs::remove_file(path).unwrap();
+}
+
+/// Puts other numbers into a whole table: of symbols, of names, of code, of lines.
+#[test]
+fn tables_of_anything() {
+    let folder = folder("hostile-hooked-tables");
+    let path = folder.join("changed");
+    let good = made(&folder, "good", &["-g"]);
+    let number =
+        |at: usize| usize::try_from(u64::from_le_bytes(good[at..at + 8].try_into().unwrap())).unwrap();
+    let sections = number(0x28);
+    let many = usize::from(u16::from_le_bytes([good[0x3c], good[0x3d]]));
+    let mut random = random();
+    for section in 1..many {
+        let header = sections + 64 * section;
+        let (offset, size) = (number(header + 24), number(header + 32));
+        // Sections of zeros take no room.
+        if good[header + 4] == 8 || size == 0 {
+            continue;
+        }
+        for _ in 0..turns(200) {
+            let mut bytes = good.clone();
+            match below(&mut random, 4) {
+                0 => random.fill_bytes(&mut bytes[offset..offset + size]),
+                1 => bytes[offset..offset + size].fill(u8::try_from(below(&mut random, 256)).unwrap()),
+                2 => {
+                    // One entry again and again.
+                    let len = [8, 12, 16, 24][below(&mut random, 4)].min(size);
+                    let from = offset + below(&mut random, size - len + 1);
+                    let entry = bytes[from..from + len].to_vec();
+                    bytes[offset..offset + size]
+                        .chunks_mut(len)
+                        .for_each(|it| it.copy_from_slice(&entry[..it.len()]));
+                }
+                _ => {
+                    let len = u64::from(random.next_u32()) << below(&mut random, 32);
+                    bytes[header + 24 + 8 * below(&mut random, 2)..][..8].copy_from_slice(&len.to_le_bytes());
+                }
+            }
+            let _ = judge(&path, &bytes);
+        }
+    }
+    fs::remove_file(path).unwrap();
+}
