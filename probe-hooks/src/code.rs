@@ -32,9 +32,10 @@ const MIN_JUMP_LEN: usize = 5;
 
 /// Limits the instructions that are examined for one value.
 const MAX_STEPS: usize = 1 << 14;
-/// Limits the steps between instructions for all values of a function: so many, and these for each
-/// of its instructions. Each of a function's calls may lead to each of its landing pads.
+/// Limits the steps between instructions for all values of a function. Each of a function's calls
+/// may lead to each of its landing pads.
 const MAX_ALL_STEPS: usize = 1 << 22;
+/// Further steps for each of a function's instructions.
 const MAX_STEPS_EACH: usize = 1 << 6;
 /// Limits the code of a function that is decoded, in bytes: 50 bytes of memory for each.
 const MAX_CODE_LEN: usize = 1 << 23;
@@ -73,7 +74,7 @@ pub struct Jump {
     pub at: usize,
     /// The instruction, with its prefixes.
     pub bytes: Vec<u8>,
-    /// Where it leads.
+    /// The hook, or the way to it.
     pub target: Target,
     /// The value of its first argument.
     pub function: RegisterValue,
@@ -105,7 +106,7 @@ pub struct HookUse {
     pub len: usize,
     /// Its instruction.
     pub form: Form,
-    /// Where it leads.
+    /// The hook, or the way to it.
     pub target: Target,
     /// The values that its first argument may have: several if inlined functions with like ends
     /// share it (crossjumping), none if nothing tells.
@@ -119,7 +120,7 @@ impl HookUse {
     }
 }
 
-/// Returns the uses of hooks in a function's fragments, ascending in each. `hook` tells which hook a
+/// Returns the uses of hooks in a function's fragments, ascending. `hook` returns the hook that a
 /// target leads to. Where not all values of the first argument can be told, the use has those of
 /// all others in these fragments, too: a function that was inlined there is entered and left there.
 /// Returns `None` if the code is not understood.
@@ -377,7 +378,7 @@ impl Flow {
     }
 }
 
-/// What is known of the ways to an instruction.
+/// Whether the ways to an instruction are known.
 enum Before {
     All,
     Unknown,

@@ -12,7 +12,7 @@ pub(crate) const MAX_TABLE_LEN: u64 = 1 << 30;
 /// Sections of a file.
 const MAX_SECTIONS: u64 = 1 << 20;
 
-/// Opens an ELF file of 64 bits; returns `None` if it is none, or has too large a table.
+/// Opens an ELF file of 64 bits. Returns `None` for any other file, and for too large a table.
 pub(crate) fn open(path: &Path) -> Option<ReadCache<File>> {
     // The open of a pipe would wait.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;

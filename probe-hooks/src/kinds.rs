@@ -5,8 +5,7 @@
 //! from the beginning, a use for a function that is open there leaves it, and any other enters its
 //! function. Where paths meet, the open functions are those of one of them. Code that is reached
 //! through a table has those of the nearest jump through a table. A landing pad is reached while
-//! the function itself is open, and unknown others; what it does not leave again, it has not
-//! entered.
+//! the function itself is open, and unknown others. A single use there leaves its function.
 //!
 //! A function that is inlined into itself can't be told from one that is left and entered again.
 

@@ -151,7 +151,7 @@ impl ObjectFile {
         self.separate.as_ref().unwrap_or(&self.path)
     }
 
-    /// Frees the debug information that was read. What is asked for later is read again.
+    /// Frees the debug information that was read. Later calls read it again.
     pub fn release(&mut self) {
         self.loader = OnceCell::new();
     }

@@ -1,5 +1,5 @@
-//! `list` and `audit` of files whose functions call the compiler's hooks (`-finstrument-functions`):
-//! each compiler, linker and way to call. What the file's machine code says is read by `objdump`.
+//! `list` and `audit` of files whose functions call the compiler's hooks: each compiler, linker and
+//! way to call. `objdump` reads the same machine code.
 
 use std::collections::BTreeSet;
 use std::fs;

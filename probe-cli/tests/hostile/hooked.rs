@@ -1,4 +1,4 @@
-//! Files with calls of the compiler's hooks, damaged in their code, symbols, unwind tables and debug
+//! Files with calls of the compiler's hooks, damaged in code, symbols, unwind tables and debug
 //! information.
 
 use std::fs;

@@ -93,7 +93,7 @@ fn made(folder: &Folder, make: c_library::Make, flags: &[&str]) -> (PathBuf, Pat
     (program, library)
 }
 
-/// What a list says of a probe, without its state.
+/// Probes of a list without their states, and the numbers of their sites.
 type Listed = BTreeMap<(String, String, String, u64), u64>;
 
 /// Returns a list.
