@@ -16,7 +16,7 @@ pub type Told<'a, F> = (&'a HookUse, Vec<F>);
 /// to the first hit. With each function comes the address of a use that is surely made for it, one
 /// in the same code if there is such. `decoded` has the uses of functions, those in the code of one
 /// together.
-pub fn assign<'a, F: Copy + Eq + Hash>(decoded: Vec<Vec<Told<'a, F>>>) -> Vec<Told<'a, (F, usize)>> {
+pub fn assign<F: Copy + Eq + Hash>(decoded: Vec<Vec<Told<'_, F>>>) -> Vec<Told<'_, (F, usize)>> {
     let places: HashMap<_, _> = decoded.iter().flat_map(|uses| certain(uses)).collect();
     let mut assigned = Vec::new();
     for uses in decoded {
@@ -49,6 +49,7 @@ mod tests {
             form: Form::Call,
             target: Target::Direct(0),
             functions: Vec::new(),
+            are_all: true,
         });
         let [one, two, shared, none] = &uses;
         let decoded = vec![vec![(one, vec!['a'])], vec![(two, vec!['b']), (shared, vec!['a', 'b', 'c'])]];

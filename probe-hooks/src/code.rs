@@ -111,6 +111,8 @@ pub struct HookUse {
     /// The values that its first argument may have: several if inlined functions with like ends
     /// share it (crossjumping), none if nothing tells.
     pub functions: Vec<RegisterValue>,
+    /// Whether there are no others.
+    pub are_all: bool,
 }
 
 impl HookUse {
@@ -127,7 +129,7 @@ impl HookUse {
 pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Option<Vec<HookUse>> {
     let code = Flow::of(fragments)?;
     let mut search = Search::new(&code, true);
-    let mut used = |(number, instruction): (usize, &Instruction)| {
+    let used = |(number, instruction): (usize, &Instruction)| {
         let is_at_rip = instruction.is_ip_rel_memory_operand();
         let form = match instruction.flow_control() {
             FlowControl::Call => Form::Call,
@@ -156,22 +158,18 @@ pub fn hook_uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) 
         let kind = hook(target)?;
         let Values { known: functions, are_all } = search.values_before(number, Register::RDI);
         let (at, len) = (addr(instruction.ip()), instruction.len());
-        Some((HookUse { kind, at, len, form, target, functions }, are_all))
+        Some(HookUse { kind, at, len, form, target, functions, are_all })
     };
     let (mut whole, others): (Vec<_>, Vec<_>) =
-        code.instructions.iter().enumerate().filter_map(&mut used).partition(|(_, are_all)| *are_all);
+        code.instructions.iter().enumerate().filter_map(used).partition(|it| it.are_all);
     if !others.is_empty() {
         let all: BTreeSet<_> =
-            whole.iter().chain(&others).flat_map(|(it, _)| it.functions.iter().copied()).collect();
-        whole.extend(
-            others
-                .into_iter()
-                .map(|(it, are_all)| (HookUse { functions: all.iter().copied().collect(), ..it }, are_all)),
-        );
+            whole.iter().chain(&others).flat_map(|it| it.functions.iter().copied()).collect();
+        let all: Vec<_> = all.into_iter().collect();
+        whole.extend(others.into_iter().map(|it| HookUse { functions: all.clone(), ..it }));
     }
-    let mut uses: Vec<_> = whole.into_iter().map(|(it, _)| it).collect();
-    uses.sort_by_key(|it| it.at);
-    Some(uses)
+    whole.sort_by_key(|it| it.at);
+    Some(whole)
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
@@ -412,13 +410,12 @@ impl<'a> Search<'a> {
         while let Some((number, register)) = open.pop() {
             before.clear();
             match self.code.each_before(number, self.follows, &mut |number| before.push(number)) {
-                Before::All => (),
                 Before::Unknown => are_all = false,
                 // All such code is reached alike, so it is looked at once, under one number.
                 Before::Anywhere if seen.insert((usize::MAX, register)) => {
                     before.extend_from_slice(&self.code.anywhere);
                 }
-                Before::Anywhere => (),
+                Before::All | Before::Anywhere => (),
             }
             for number in &before {
                 match effect(&self.code.instructions[*number], register, &mut self.info) {

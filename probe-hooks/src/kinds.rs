@@ -126,6 +126,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
     use crate::code::{Target, hook_uses};
+    use Kind::{Entry, Exit};
     use proptest::prelude::*;
 
     /// `lea rdi, […]` of a function, and a call of the hook.
@@ -147,13 +148,11 @@ mod tests {
             }
         }
         let fragments = [Fragment { addr: 0x1000, code }];
-        let is_hook = |target| (target == Target::Direct(0x9000)).then_some(Kind::Entry);
+        let is_hook = |target| (target == Target::Direct(0x9000)).then_some(Entry);
         let mut uses = hook_uses(&fragments, is_hook).unwrap();
         tell_apart(&fragments, &mut uses);
         uses.into_iter().map(|it| it.kind).collect()
     }
-
-    use Kind::{Entry, Exit};
 
     #[test]
     fn functions_are_left_in_the_order_in_which_they_are_entered() {
@@ -191,7 +190,7 @@ mod tests {
         #[test]
         fn never_panics(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
             let fragments = [Fragment { addr, code }];
-            if let Some(mut uses) = hook_uses(&fragments, |_| Some(Kind::Entry)) {
+            if let Some(mut uses) = hook_uses(&fragments, |_| Some(Entry)) {
                 tell_apart(&fragments, &mut uses);
             }
         }

@@ -411,7 +411,6 @@ fn each_part(_frozen: &Frozen, range: &Range<usize>, mut each: impl FnMut(&[u8],
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn a_text_stays_in_its_place_while_others_come_and_go() {
