@@ -26,7 +26,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};
 use super::select::{LoadedProbe, LoadedProbes, read_probes};
-use super::switch::{Change, switch};
+use super::switch::{Change, is_in_one_page, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::probe_tables::NOP;
@@ -159,7 +159,7 @@ impl Counting {
             let rows = self.probes.objects[object].iter();
             let sites = rows.flat_map(|it| it.sites.iter().zip(&it.probe.sites));
             let (fit, others): (Vec<_>, Vec<_>) =
-                sites.partition(|(_, site)| site.is_in_one_word() && site.bytes == NOP);
+                sites.partition(|(at, site)| is_in_one_page(**at) && site.bytes == NOP);
             refused += others.len() as u64;
             let mut sites: Vec<u64> = fit.into_iter().map(|(at, _)| *at).collect();
             sites.sort_unstable();

@@ -3,8 +3,8 @@
 //! ```text
 //! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: resume ▸ halt …
 //! ```
-//! The kernel copies the bytes of one page at once, and a site lies in one page. So a site is whole
-//! whenever the writer is killed. All threads are stopped meanwhile, and the kernel resumes them,
+//! The kernel copies the bytes of one page at once, and a site that is switched lies in one page. So
+//! a site is whole whenever the writer is killed. All threads are stopped meanwhile, and the kernel resumes them,
 //! so that each processor executes the new bytes. A uprobe that the kernel places into the page
 //! between reading and writing is lost.
 
@@ -28,6 +28,11 @@ pub struct Change {
     pub from: [u8; 5],
     /// The bytes to write.
     pub to: [u8; 5],
+}
+
+/// Returns whether a site lies in one page. Nothing else is needed, while all threads are stopped.
+pub fn is_in_one_page(site: u64) -> bool {
+    site % PAGE + SITE_LEN <= PAGE
 }
 
 /// Makes the changes. Returns those that were not made, since the site has other bytes or none.
@@ -100,8 +105,8 @@ fn switch_page(
 ) -> io::Result<()> {
     let sites = changes.iter().map(|it| it.site);
     let (Some(first), Some(last)) = (sites.clone().min(), sites.max()) else { return Ok(()) };
-    let (first, last) = (first & !7, last & !7);
-    let mut bytes = vec![0; usize::try_from(last - first).unwrap_or_default() + 8];
+    let (first, end) = (first & !7, (last + SITE_LEN).next_multiple_of(8));
+    let mut bytes = vec![0; usize::try_from(end - first).unwrap_or_default()];
     if memory.read(first, &mut bytes).is_err() {
         refused.extend_from_slice(changes);
         return Ok(());
@@ -111,7 +116,9 @@ fn switch_page(
         let at = usize::try_from(change.site - first).unwrap_or_default();
         match bytes.get_mut(at..at + change.to.len()) {
             Some(bytes)
-                if !positions.any_inside(change.site) && change.site % 8 <= 3 && *bytes == change.from =>
+                if !positions.any_inside(change.site)
+                    && is_in_one_page(change.site)
+                    && *bytes == change.from =>
             {
                 bytes.copy_from_slice(&change.to);
                 is_changed = true;
