@@ -49,6 +49,11 @@ pub enum Command {
     /// Shows the place of each site, the way it is switched, and its state. Findings are sites that
     /// can't be switched safely, and tables that can't be read. Ends with 1 if there is one.
     Audit(Audit),
+    /// Makes latent probes of the calls of hooks in a program that is linked already
+    ///
+    /// FILE was built with -finstrument-functions. Each call of a hook becomes a NOP in OUT, which
+    /// gets a table of its sites. A call whose function the code does not tell stays, and is named.
+    Coldpatch(Coldpatch),
     /// Converts traces for other tools
     ///
     /// The ending of OUT tells its format: .pftrace or .perfetto-trace for Perfetto, .json for
@@ -226,6 +231,9 @@ pub struct List {
     /// Writes a program for bpftrace that counts hits of a file's entries and USDT probes
     #[arg(long, conflicts_with = "objects")]
     pub bpftrace: bool,
+    /// A list of the file's sites, by `coldpatch --list`
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath, conflicts_with = "pid")]
+    pub list: Option<PathBuf>,
 }
 
 /// The arguments of `audit`.
@@ -237,6 +245,23 @@ pub struct Audit {
     /// Shows findings and totals only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// The arguments of `coldpatch`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Coldpatch {
+    /// An executable or a shared object
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Writes the sites to LIST in place of a table in OUT, which keeps its size
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    pub list: Option<PathBuf>,
+    /// Lets OUT be FILE itself
+    #[arg(short, long)]
+    pub force: bool,
 }
 
 /// The arguments of `convert`.

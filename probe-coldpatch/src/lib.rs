@@ -16,10 +16,12 @@ mod error;
 mod file;
 mod headers;
 mod linked;
+mod list;
 mod patch;
 mod tables;
 
 pub use error::Error;
 pub use linked::{latent, linked};
+pub use list::List;
 pub use patch::{Call, Probe};
 pub use probe_core::abi::Kind;

@@ -36,8 +36,19 @@ const TEXTS: &str = ".rodata.latent_probe";
 /// If it is no executable or shared object of x86-64, has tables already, has no room for them, or
 /// has other bytes in place of a call.
 pub fn linked(bytes: &[u8], probes: &[Probe], calls: &[Call]) -> Result<Vec<u8>, Error> {
+    with_tables(bytes, probes, calls, Call::check)
+}
+
+/// Returns the same for calls whose bytes `check` accepts.
+pub(crate) fn with_tables(
+    bytes: &[u8],
+    probes: &[Probe],
+    calls: &[Call],
+    check: impl Fn(&Call, &[u8]) -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
     let file = checked(bytes)?;
-    check_calls(&file, probes, calls)?;
+    check_probes(probes, calls)?;
+    check_calls(&file, calls, check)?;
     match Room::find(&file) {
         Ok(room) => written(file, &room, probes, calls),
         Err(error) => {
@@ -68,7 +79,7 @@ fn written(file: File<'_>, room: &Room, probes: &[Probe], calls: &[Call]) -> Res
 /// As those of [`linked`], and if a call's site would need code of its own.
 pub fn latent(bytes: &[u8], calls: &[Call]) -> Result<Vec<u8>, Error> {
     let file = checked(bytes)?;
-    check_calls(&file, &[], calls)?;
+    check_calls(&file, calls, Call::check)?;
     let mut out = bytes.to_vec();
     for call in calls {
         let latent = call.latent(None).filter(|_| !call.needs_thunk());
@@ -103,7 +114,7 @@ fn checked(bytes: &[u8]) -> Result<File<'_>, Error> {
     Ok(file)
 }
 
-fn check_calls(file: &File<'_>, probes: &[Probe], calls: &[Call]) -> Result<(), Error> {
+fn check_probes(probes: &[Probe], calls: &[Call]) -> Result<(), Error> {
     for probe in probes {
         let is_short = |text: &str| text.len() <= u16::MAX.into();
         if !is_short(&probe.path)
@@ -113,13 +124,19 @@ fn check_calls(file: &File<'_>, probes: &[Probe], calls: &[Call]) -> Result<(), 
             return Err(Error::unsuitable("has a function with too long a name"));
         }
     }
+    let has_all = calls.iter().all(|call| call.probe < probes.len());
+    if has_all { Ok(()) } else { Err(Error::damaged("a call has no probe")) }
+}
+
+fn check_calls(
+    file: &File<'_>,
+    calls: &[Call],
+    check: impl Fn(&Call, &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for call in calls {
         let at = place(file, call)?;
-        call.check(file.part(at..at + call.len as u64))?;
-        if call.probe >= probes.len() && !probes.is_empty() {
-            return Err(Error::damaged("a call has no probe"));
-        }
+        check(call, file.part(at..at + call.len as u64))?;
         ranges.push(call.addr..call.addr + call.len as u64);
     }
     ranges.sort_unstable_by_key(|it| it.start);

@@ -57,7 +57,10 @@ fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Output, F
 fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Output, Failure> {
     let (image, object, hooks) = {
         let _progress = Progress::start(&format!("reading {}", file.display()), 0);
-        let image = Image::open(file).map_err(Failure::input)?;
+        let image = match &list.list {
+            Some(list) => super::coldpatch::with_list(file, list)?,
+            None => Image::open(file).map_err(Failure::input)?,
+        };
         let object = ObjectProbes::of(&image).map_err(Failure::input)?;
         let hooks = HookProbes::of(file, &image).map_err(Failure::input)?;
         (image, object, hooks)

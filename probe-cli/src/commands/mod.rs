@@ -4,6 +4,7 @@
 
 mod audit;
 mod bpftrace;
+mod coldpatch;
 mod doctor;
 mod list;
 #[cfg(target_os = "linux")]
@@ -33,6 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
     match &arguments.command {
         Command::List(list) => list::run(list, is_json),
         Command::Audit(audit) => audit::run(audit, is_json),
+        Command::Coldpatch(coldpatch) => coldpatch::run(coldpatch, is_json),
         Command::Convert(convert) => traces::convert(convert, is_json),
         Command::Report(report) => traces::report(report, is_json),
         Command::Diff(diff) => traces::diff(diff, is_json),
