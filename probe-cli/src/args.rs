@@ -319,6 +319,9 @@ pub struct Count {
     /// Counts from outside, without any agent: also in static and sandboxed programs
     #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
+    /// A list of sites, by `coldpatch --list`
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath, requires = "ptrace")]
+    pub list: Option<PathBuf>,
 }
 
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.

@@ -20,6 +20,7 @@ pub mod proc_files;
 mod progress;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;
+mod site_list;
 mod terminal_width;
 pub mod text;
 #[cfg(target_os = "linux")]

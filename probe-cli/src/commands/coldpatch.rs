@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use probe_coldpatch::{Call, List, Probe, latent, linked};
-use probe_hooks::{Description, Form, HookUse, ObjectFile};
+use probe_hooks::{Description, Extents, Form, HookUse, ObjectFile, demangled_path};
 
 use crate::args::Coldpatch;
-use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes, open_regular};
+use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem};
 use crate::output::{Failure, NewFile, Output, document, object};
 use crate::progress::Progress;
-use crate::text::{count, hex};
+use crate::site_list::{build_id, read_file};
+use crate::text::count;
 
 pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
     let progress = Progress::start(&format!("reading {}", args.file.display()), 0);
@@ -22,7 +23,7 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
         return Err(Failure::Usage(problem.to_owned()));
     }
     let name = args.file.display().to_string();
-    let bytes = read(&args.file).map_err(|error| Failure::Input(format!("{name} can't be read: {error}")))?;
+    let bytes = read_file(&args.file)?;
     let image = Image::read(&name, Box::new(bytes.clone())).map_err(Failure::input)?;
     let failed = |problem| Failure::input(image.error(problem));
     let symbols = ObjectFile::new(args.file.clone(), args.file.clone(), 0, true);
@@ -31,6 +32,11 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
             "{name} has no calls of the hooks of -finstrument-functions; build it with this flag"
         )));
     };
+    if !symbols.extents().is_some_and(Extents::are_whole) {
+        return Err(Failure::Input(format!(
+            "{name} has no symbols, which tell its functions: coldpatch it before `strip`, or put its debug file beside it"
+        )));
+    }
     if found.are_one {
         return Err(Failure::Input(format!(
             "the two hooks of {name} are one function, so its entries can't be told from its exits: link it with two \
@@ -48,8 +54,7 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
     }
     let Chosen { probes, calls, .. } = &chosen;
     let (out, list) = if args.list.is_some() {
-        let build_id = notes(&image).map_err(failed)?.build_id.map(|id| hex(&id).replace(' ', ""));
-        let build_id = build_id.ok_or_else(|| {
+        let build_id = build_id(&image)?.ok_or_else(|| {
             Failure::Input(format!(
                 "{name} has no build id, which tells its list from others: link it with -Wl,--build-id"
             ))
@@ -67,35 +72,10 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
     chosen.told(args, found.hooks, is_json)
 }
 
-/// Opens a file with the tables that a list tells.
-pub(super) fn with_list(file: &Path, list: &Path) -> Result<Image, Failure> {
-    let text =
-        read(list).map_err(|error| Failure::Input(format!("{} can't be read: {error}", list.display())))?;
-    let list = List::read(&text).map_err(|error| Failure::Input(format!("{} {error}", list.display())))?;
-    applied(&list, file, &file.display().to_string())
-}
-
-/// Opens a file with a list's tables.
-fn applied(list: &List, file: &Path, name: &str) -> Result<Image, Failure> {
-    let bytes = read(file).map_err(|error| Failure::Input(format!("{name} can't be read: {error}")))?;
-    let image = Image::read(name, Box::new(bytes.clone())).map_err(Failure::input)?;
-    let build_id = notes(&image).map_err(|problem| Failure::input(image.error(problem)))?.build_id;
-    let build_id = build_id.map(|id| hex(&id).replace(' ', ""));
-    let bytes = list.applied(&bytes, build_id.as_deref());
-    let bytes = bytes.map_err(|error| Failure::Input(format!("{name} {error}")))?;
-    Image::read(name, Box::new(bytes)).map_err(Failure::input)
-}
-
 /// Returns whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let [one, other] = [one, other].map(fs::canonicalize);
     one.is_ok_and(|one| other.is_ok_and(|other| one == other))
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_regular(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Writes a file, whole or not at all, with the rights of another one.
@@ -152,6 +132,9 @@ impl Chosen {
                     let described = match found.function(function)? {
                         Some(Pointer::Here(addr)) if image.is_code(addr, 1) => {
                             symbols.describe(usize::try_from(addr).unwrap_or(usize::MAX))
+                        }
+                        Some(Pointer::Elsewhere(name)) => {
+                            symbols.describe_site(it.at, Some(demangled_path(&name)))
                         }
                         _ => symbols.describe_site(it.at, None),
                     };

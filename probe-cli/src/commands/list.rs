@@ -19,6 +19,7 @@ use crate::live::Program;
 use crate::output::{Exit, Failure, Output, document};
 use crate::probe_tables::{FieldOf, ObjectProbes, Probe};
 use crate::progress::Progress;
+use crate::site_list::SiteList;
 use crate::text::{count, escape, was};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Output, Failure> {
@@ -58,7 +59,7 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
     let (image, object, hooks) = {
         let _progress = Progress::start(&format!("reading {}", file.display()), 0);
         let image = match &list.list {
-            Some(list) => super::coldpatch::with_list(file, list)?,
+            Some(list) => SiteList::open(list)?.image(file)?,
             None => Image::open(file).map_err(Failure::input)?,
         };
         let object = ObjectProbes::of(&image).map_err(Failure::input)?;

@@ -31,6 +31,7 @@ use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::probe_tables::NOP;
 use crate::progress::Progress;
+use crate::site_list::SiteList;
 use crate::text::count;
 
 /// The time for signal handlers that have interrupted a stub to end.
@@ -64,17 +65,17 @@ pub struct Hits<'a> {
 }
 
 impl Counting {
-    /// Opens a program, and begins to count the hits of a selector's probes.
+    /// Opens a program, and begins to count the hits of a selector's probes, with those of a list.
     ///
     /// # Errors
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
-    pub fn start(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+    pub fn start(pid: u32, selector: &Selector, list: Option<&SiteList>) -> Result<Self, Failure> {
         let _progress = waiting(pid);
         let process = open_without_agent(pid)?;
         let mut counting = {
             let _priority = raise_priority();
-            Self::open(process)?
+            Self::open(process, list)?
         };
         if !counting.regions.is_empty() {
             let sites = count(counting.counters(), "site");
@@ -106,7 +107,7 @@ impl Counting {
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
         let _progress = waiting(pid);
-        let mut counting = Self::open(open_without_agent(pid)?)?;
+        let mut counting = Self::open(open_without_agent(pid)?, None)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }
@@ -116,9 +117,9 @@ impl Counting {
         Ok(counting)
     }
 
-    fn open(process: Process) -> Result<Self, Failure> {
+    fn open(process: Process, list: Option<&SiteList>) -> Result<Self, Failure> {
         let pid = process.pid();
-        let probes = read_probes(pid, process.memory()).map_err(Failure::input)?;
+        let probes = read_probes(pid, process.memory(), list)?;
         let mut notes = probes.notes.clone();
         match &probes.owner {
             Some((object, Runtime { entry: Some(_), .. })) => {

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use probe_inject::{InjectError, Memory};
+use probe_inject::Memory;
 use probe_lang::Selector;
 
 use crate::elf::{Image, Runtime};
 use crate::inject::{Object, objects};
+use crate::output::Failure;
 use crate::probe_tables::{ObjectProbes, Probe};
+use crate::site_list::SiteList;
 
 /// A probe of a running program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,19 +34,32 @@ pub struct LoadedProbes {
     pub notes: Vec<String>,
 }
 
-/// Reads the probes of a program from its memory.
+/// Reads the probes of a program from its memory. With a list, those of the list's object come from
+/// there.
 ///
 /// # Errors
-/// If the process is gone.
-pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, InjectError> {
+/// If the process is gone, or has no object of the list.
+pub fn read_probes(pid: u32, memory: &Arc<Memory>, list: Option<&SiteList>) -> Result<LoadedProbes, Failure> {
     let mut all = LoadedProbes::default();
-    let objects = objects(pid, memory)?;
+    let objects = objects(pid, memory).map_err(Failure::input)?;
     all.owner = objects.iter().find_map(|it| Some((it.name.clone(), it.runtime?)));
-    for object in objects.iter().filter(|it| it.has_probes) {
+    let is_listed = |it: &Object| list.is_some_and(|list| list.is_of(&it.image));
+    if let Some(list) = list.filter(|_| !objects.iter().any(is_listed)) {
+        return Err(list.unused(&format!("process {pid}")));
+    }
+    for object in &objects {
+        let list = list.filter(|_| is_listed(object));
+        if !object.has_probes && list.is_none() {
+            continue;
+        }
         // The loader has changed the addresses of the tables in memory, so the file is read.
-        let Some(image) = file(pid, object) else {
+        let Some(path) = file(pid, object) else {
             all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));
             continue;
+        };
+        let image = match list {
+            Some(list) => list.image(&path)?,
+            None => Image::open(&path).map_err(Failure::input)?,
         };
         match ObjectProbes::of(&image) {
             Ok(read) => {
@@ -59,16 +74,17 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>) -> Result<LoadedProbes, Injec
     Ok(all)
 }
 
-/// Opens the file of an object: the mapping's own file, or one with its name and inode.
-fn file(pid: u32, object: &Object) -> Option<Image> {
+/// Returns where the file of an object can be read: the mapping's own file, or one with its name and
+/// inode.
+fn file(pid: u32, object: &Object) -> Option<PathBuf> {
     let mapped = object.code.first().map(|it| format!("/proc/{pid}/map_files/{:x}-{:x}", it.start, it.end));
-    if let Some(image) = mapped.and_then(|path| Image::open(Path::new(&path)).ok()) {
-        return Some(image);
+    if let Some(path) = mapped.filter(|path| Image::open(Path::new(path)).is_ok()) {
+        return Some(path.into());
     }
     let path = format!("/proc/{pid}/root{}", object.name);
     // Opening a pipe or a device could block.
     fs::metadata(&path).ok().filter(|it| it.is_file() && it.ino() == object.file)?;
-    Image::open(Path::new(&path)).ok()
+    Image::open(Path::new(&path)).ok().map(|_| path.into())
 }
 
 fn loaded(probe: Probe, object: &Object) -> LoadedProbe {

@@ -18,7 +18,9 @@ use crate::output::{Failure, Output};
 pub(super) fn run(command: &LiveCommand, is_json: bool) -> Result<Output, Failure> {
     match command {
         #[cfg(target_arch = "x86_64")]
-        LiveCommand::Count(args) if args.ptrace => ptrace_count::run(&args.measure, is_json),
+        LiveCommand::Count(args) if args.ptrace => {
+            ptrace_count::run(&args.measure, args.list.as_deref(), is_json)
+        }
         LiveCommand::Count(args) => measure::run(&args.measure, "count", is_json),
         LiveCommand::Latency(args) => measure::run(args, "latency", is_json),
         LiveCommand::Aggregate(args) => measure::run(&args.measure, &args.aggregation, is_json),

@@ -1,6 +1,7 @@
 //! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a
 //! runtime, counted from outside.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,16 +14,18 @@ use crate::live::{POLL_INTERVAL, Schedule, Screen, Shown, Stop};
 use crate::output::{Failure, Output, document, map_pipe_error, object};
 use crate::probe_tables::Probe;
 use crate::ptrace_count::{Counters, Counting, waiting};
+use crate::site_list::SiteList;
 use crate::terminal_width::stdout_width;
 use crate::text::count;
 
 const COUNT: &str = "count";
 
-pub(super) fn run(args: &Measure, is_json: bool) -> Result<Output, Failure> {
+pub(super) fn run(args: &Measure, list: Option<&Path>, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
-    let mut counting = Counting::start(pid, &selector)?;
+    let list = list.map(SiteList::open).transpose()?;
+    let mut counting = Counting::start(pid, &selector, list.as_ref())?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
@@ -79,7 +82,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         ));
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
-    let mut counting = Counting::start(pid, &parsed(spec)?)?;
+    let mut counting = Counting::start(pid, &parsed(spec)?, None)?;
     let sites = counting.sites();
     let done = format!("{} {} counted", count(sites, "site"), if sites == 1 { "is" } else { "are" });
     let until = format!("{done} until `probectl disable --ptrace -p {pid}`");
