@@ -119,12 +119,14 @@ impl Room {
         if room.sections.is_empty() {
             room.moved = needed..needed;
         }
-        // A segment that begins before the moved part can't be told to end in it.
+        // A segment lies in the moved part, where it is loaded, or beside it.
         let is_cut = |it: &Segment| {
             TELLING.contains(&it.kind)
                 && it.range().start < room.moved.end
                 && it.range().end > room.moved.start
-                && (it.range().start < room.moved.start || it.range().end > room.moved.end)
+                && (it.range().start < room.moved.start
+                    || it.range().end > room.moved.end
+                    || it.addr != room.addr + (it.offset - room.moved.start))
         };
         if file.segments.iter().any(is_cut) || needed > file.length() {
             return Err(Error::damaged("its sections and segments disagree"));

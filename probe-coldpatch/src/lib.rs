@@ -19,6 +19,8 @@ mod linked;
 mod list;
 mod patch;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use error::Error;
 pub use linked::{latent, linked};

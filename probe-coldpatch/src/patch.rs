@@ -76,7 +76,7 @@ impl Call {
     }
 
     /// Returns the bytes that take its place. `thunk` has the address of its site's own code, if
-    /// it needs some.
+    /// it needs some. Returns `None` if it lacks that, or is out of its reach.
     pub(crate) fn latent(&self, thunk: Option<u64>) -> Option<Vec<u8>> {
         let mut bytes = vec![CS; self.len];
         if let Some(thunk) = thunk {
@@ -84,7 +84,7 @@ impl Call {
             bytes[1..SITE_LEN].copy_from_slice(&rel32(self.addr.wrapping_add(1), thunk)?);
             return Some(bytes);
         }
-        let site = self.len - SITE_LEN - usize::from(self.is_jump);
+        let site = self.len.checked_sub(SITE_LEN + usize::from(self.is_jump))?;
         bytes[site..site + SITE_LEN].copy_from_slice(&NOP);
         if self.is_jump {
             bytes[self.len - 1] = RET;
