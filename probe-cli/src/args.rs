@@ -438,6 +438,9 @@ pub struct Enable {
     /// Counts from outside, without any agent, as `count --ptrace` does
     #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
+    /// A list of sites, by `coldpatch --list`
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath, requires = "ptrace")]
+    pub list: Option<PathBuf>,
 }
 
 /// The arguments of `disable`.
@@ -451,6 +454,9 @@ pub struct Disable {
     /// Ends what `--ptrace` has begun, also if its `probectl` was killed
     #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
+    /// A list of sites, by `coldpatch --list`
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath, requires = "ptrace")]
+    pub list: Option<PathBuf>,
 }
 
 /// The arguments of `status`.
@@ -462,6 +468,9 @@ pub struct Status {
     /// Shows what `--ptrace` counts
     #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
+    /// A list of sites, by `coldpatch --list`
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath, requires = "ptrace")]
+    pub list: Option<PathBuf>,
 }
 
 /// The arguments of `attach`.

@@ -23,7 +23,7 @@ mod tables;
 mod tests;
 
 pub use error::Error;
-pub use linked::{latent, linked};
+pub use linked::{HAS_PROBES, latent, linked};
 pub use list::List;
 pub use patch::{Call, Probe};
 pub use probe_core::abi::Kind;

@@ -30,6 +30,10 @@ const NOTE: &str = ".note.latent_probe";
 const CODE: &str = ".text.latent_probe";
 const TEXTS: &str = ".rodata.latent_probe";
 
+/// Why a file with a table can't be patched, after its name.
+pub const HAS_PROBES: &str =
+    "has probes already: it was cold-patched before, or compiled with probes, and a file has one table";
+
 /// Returns the file with a NOP in place of each call, and with tables of the sites.
 ///
 /// # Errors
@@ -97,9 +101,7 @@ fn checked(bytes: &[u8]) -> Result<File<'_>, Error> {
         return Err(Error::unsuitable("is no executable and no shared object"));
     }
     if [DEFINITIONS, RECORDS, NOTE].iter().any(|name| file.section(name).is_some()) {
-        return Err(Error::unsuitable(
-            "has probes already: it was cold-patched before, or compiled with probes, and a file has one table",
-        ));
+        return Err(Error::unsuitable(HAS_PROBES));
     }
     // What looks for itself at its file's end would not find it.
     let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));

@@ -6,11 +6,11 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use probe_coldpatch::{Call, List, Probe, latent, linked};
+use probe_coldpatch::{Call, HAS_PROBES, List, Probe, latent, linked};
 use probe_hooks::{Description, Extents, Form, HookUse, ObjectFile, demangled_path};
 
 use crate::args::Coldpatch;
-use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem};
+use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes};
 use crate::output::{Failure, NewFile, Output, document, object};
 use crate::progress::Progress;
 use crate::site_list::{build_id, read_file};
@@ -26,6 +26,9 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
     let bytes = read_file(&args.file)?;
     let image = Image::read(&name, Box::new(bytes.clone())).map_err(Failure::input)?;
     let failed = |problem| Failure::input(image.error(problem));
+    if notes(&image).map_err(failed)?.probes.is_some() {
+        return Err(Failure::Input(format!("{name} {HAS_PROBES}")));
+    }
     let symbols = ObjectFile::new(args.file.clone(), args.file.clone(), 0, true);
     let Some(found) = HookCalls::of(&image, &symbols).map_err(failed)? else {
         return Err(Failure::NoMatch(format!(
@@ -209,6 +212,7 @@ fn obstacle(it: &HookUse, is_list: bool) -> Option<&'static str> {
             Some("through a register, which leaves no room for a site")
         }
         Form::ConditionalJump => Some("a conditional jump"),
+        Form::Jump if it.len < 5 => Some("a short jump, which leaves no room for a site"),
         _ if it.functions.len() > 1 => Some("for several functions"),
         _ if it.functions.is_empty() || !it.are_all => Some("the code does not tell the function"),
         Form::Jump if is_list && it.len <= 5 => Some("a jump, whose site would need code of its own"),

@@ -105,9 +105,9 @@ impl Counting {
     ///
     /// # Errors
     /// If it can't be traced, or nothing is counted.
-    pub fn found(pid: u32) -> Result<Self, Failure> {
+    pub fn found(pid: u32, list: Option<&SiteList>) -> Result<Self, Failure> {
         let _progress = waiting(pid);
-        let mut counting = Self::open(open_without_agent(pid)?, None)?;
+        let mut counting = Self::open(open_without_agent(pid)?, list)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }

@@ -2,6 +2,7 @@
 
 mod audited;
 mod bridged;
+mod coldpatched;
 mod command_line;
 mod hooked;
 mod linked;

@@ -71,7 +71,7 @@ long plugged(long x, long *tally) { tally[0]++; return inner(x, tally) + x; }
 ";
 
 /// Makes the program, its library and its plugin in a folder.
-fn made(folder: &Folder, compiler: &str, flags: &[&str], of_program: &[&str]) -> (PathBuf, PathBuf) {
+pub fn made(folder: &Folder, compiler: &str, flags: &[&str], of_program: &[&str]) -> (PathBuf, PathBuf) {
     let compile = |name: &str, text: &str, flags: &[&str], others: &[&Path]| {
         let source = folder.0.join(name).with_extension("c");
         fs::write(&source, text).unwrap();
@@ -89,7 +89,7 @@ fn made(folder: &Folder, compiler: &str, flags: &[&str], of_program: &[&str]) ->
 }
 
 /// Returns the calls of each function in the rows of a report's file.
-fn rows(report: &Path, name: &str, calls: &str) -> BTreeMap<String, u64> {
+pub fn rows(report: &Path, name: &str, calls: &str) -> BTreeMap<String, u64> {
     of_report(&serde_json::from_slice(&fs::read(report).unwrap()).unwrap(), name, calls)
 }
 
@@ -107,7 +107,7 @@ fn of_report(report: &Value, name: &str, calls: &str) -> BTreeMap<String, u64> {
 }
 
 /// Runs the program under a consumer; returns its own tally.
-fn ran(
+pub fn ran(
     folder: &Folder,
     program: &Path,
     arguments: &[&Path],

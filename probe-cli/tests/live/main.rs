@@ -4,6 +4,7 @@
 //! Each file runs in a process of its own: see `probe_tests::processes`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
+mod coldpatched;
 mod commands;
 mod contained;
 mod endings;

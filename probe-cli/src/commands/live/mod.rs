@@ -19,7 +19,7 @@ pub(super) fn run(command: &LiveCommand, is_json: bool) -> Result<Output, Failur
     match command {
         #[cfg(target_arch = "x86_64")]
         LiveCommand::Count(args) if args.ptrace => {
-            ptrace_count::run(&args.measure, args.list.as_deref(), is_json)
+            ptrace_count::run(&args.measure, args.list.as_ref(), is_json)
         }
         LiveCommand::Count(args) => measure::run(&args.measure, "count", is_json),
         LiveCommand::Latency(args) => measure::run(args, "latency", is_json),

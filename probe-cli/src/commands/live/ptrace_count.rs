@@ -1,7 +1,7 @@
 //! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a
 //! runtime, counted from outside.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,11 @@ use crate::text::count;
 
 const COUNT: &str = "count";
 
-pub(super) fn run(args: &Measure, list: Option<&Path>, is_json: bool) -> Result<Output, Failure> {
+pub(super) fn run(args: &Measure, list: Option<&PathBuf>, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
-    let list = list.map(SiteList::open).transpose()?;
-    let mut counting = Counting::start(pid, &selector, list.as_ref())?;
+    let mut counting = Counting::start(pid, &selector, opened(list)?.as_ref())?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
@@ -82,7 +81,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
         ));
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
-    let mut counting = Counting::start(pid, &parsed(spec)?, None)?;
+    let mut counting = Counting::start(pid, &parsed(spec)?, opened(args.list.as_ref())?.as_ref())?;
     let sites = counting.sites();
     let done = format!("{} {} counted", count(sites, "site"), if sites == 1 { "is" } else { "are" });
     let until = format!("{done} until `probectl disable --ptrace -p {pid}`");
@@ -92,7 +91,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
-    let counting = Counting::found(id(args.running.pid)?)?;
+    let counting = Counting::found(id(args.running.pid)?, opened(args.list.as_ref())?.as_ref())?;
     let report = report("status", &counting, &counting.read()?, is_json)?;
     Ok(Output { notes: counting.notes, ..Output::text(report.drawn(stdout_width())) })
 }
@@ -102,7 +101,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     if !args.attachments.is_empty() {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
-    let mut counting = Counting::found(pid)?;
+    let mut counting = Counting::found(pid, opened(args.list.as_ref())?.as_ref())?;
     let progress = waiting(pid);
     let rested = counting.disarm();
     drop(progress);
@@ -132,6 +131,10 @@ fn tell(counting: &mut Counting) {
 
 fn id(pid: Option<u32>) -> Result<u32, Failure> {
     pid.ok_or_else(|| Failure::Usage("--ptrace is about a process: give `-p PID`".to_owned()))
+}
+
+fn opened(list: Option<&PathBuf>) -> Result<Option<SiteList>, Failure> {
+    list.map(|path| SiteList::open(path)).transpose()
 }
 
 fn parsed(text: &str) -> Result<Selector, Failure> {

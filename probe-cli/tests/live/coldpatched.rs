@@ -1,0 +1,205 @@
+//! Cold-patched programs: what an agent and `--ptrace` count is what the program's own tally says,
+//! also after `strip`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use probe_tests::c_library;
+use probe_tests::instrumented::compilers;
+use serde_json::Value;
+
+use crate::hooks::{made, ran, rows};
+use crate::injected_into::done;
+use crate::program::{Folder, out};
+
+fn coldpatch(folder: &Folder, file: &Path, to: &Path, more: &[&str]) -> String {
+    let [file, to] = [file, to].map(|it| it.to_str().unwrap());
+    out(folder, &[&["coldpatch", file, "-o", to], more].concat())
+}
+
+fn strip(file: &Path) {
+    assert!(Command::new("strip").arg(file).status().unwrap().success());
+}
+
+#[test]
+fn an_agent_counts_each_call() {
+    for compiler in compilers() {
+        for (flags, of_program) in [
+            (&["-O2"][..], &[][..]),
+            (&["-O0"], &["-Wl,-z,lazy"]),
+            (&["-O2", "-fno-plt", "-fcf-protection"], &["-Wl,-z,now"]),
+            (&["-O1"], &["-no-pie", "-fno-pie"]),
+        ] {
+            let folder = Folder::new("coldpatched");
+            let (program, _) = made(&folder, compiler, flags, of_program);
+            let (patched, report) = (folder.0.join("patched"), folder.0.join("report.json"));
+            let said = coldpatch(&folder, &program, &patched, &[]);
+            assert!(!said.contains("stay"), "{compiler} {flags:?}: {said}");
+            let library = folder.0.join("libshared.so");
+            assert!(!coldpatch(&folder, &library, &library, &["--force"]).contains("stay"));
+            // Without the plugin, which is not loaded.
+            let tally = |spec| {
+                let mut tally = ran(&folder, &patched, &[], spec, &report);
+                tally.retain(|name, _| name != "plugged" && name != "inner");
+                tally
+            };
+            for is_stripped in [false, true] {
+                if is_stripped {
+                    for file in [&patched, &library] {
+                        strip(file);
+                    }
+                }
+                let tally = tally("**=count");
+                assert_eq!((tally["serve"], tally["shared"]), (300, 200));
+                assert_eq!(rows(&report, "probe", "hits"), tally, "{compiler} {flags:?} {of_program:?}");
+            }
+            let tally = tally("**=latency");
+            assert_eq!(rows(&report, "function", "calls"), tally, "{compiler} {flags:?} {of_program:?}");
+        }
+    }
+}
+
+/// A program with hooks of its own, which works as soon as it is told to, and prints its tally.
+const ALONE: &str = r#"
+#include <stdio.h>
+#ifdef __clang__
+#define PLAIN __attribute__((no_instrument_function, noinline))
+#else
+#define PLAIN __attribute__((no_instrument_function, noipa))
+#endif
+static volatile long hooked, tally[4];
+/* Jumps within a section may be too short for a site. */
+#define HOOK PLAIN __attribute__((section(".text.hooks"))) void
+HOOK __cyg_profile_func_enter(void *function, void *site) { hooked += function != site; }
+HOOK __cyg_profile_func_exit(void *function, void *site) { hooked += 2 * (function != site); }
+__attribute__((noinline)) long once(long x) { tally[0]++; return 3 * x; }
+static inline long twice(long x) { tally[1]++; return once(x) + once(x + 1); }
+__attribute__((noinline)) void ends(long *x) { tally[2]++; *x += 1; }
+__attribute__((noinline)) void passes(long *x) { tally[3]++; ends(x); ends(x); }
+PLAIN int main(void)
+{
+    char line[8];
+    long sum = 0;
+    puts("ready");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin)) return 1;
+    for (long i = 0; i < 500; i++) { sum += twice(i); if (i % 3) passes(&sum); else ends(&sum); }
+    printf("%ld once=%ld twice=%ld ends=%ld passes=%ld\n", hooked, tally[0], tally[1], tally[2], tally[3]);
+    fflush(stdout);
+    return fgets(line, sizeof line, stdin) != 0 && sum == 0;
+}
+"#;
+
+/// A program that runs, and its output.
+struct Alone(Child, BufReader<std::process::ChildStdout>);
+
+impl Alone {
+    fn start(program: &Path) -> Self {
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut alone = Self(child, output);
+        assert_eq!(alone.line(), "ready\n");
+        alone
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Lets it work. Returns the hits of its hooks, and its tally.
+    fn works(&mut self) -> (u64, BTreeMap<String, u64>) {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let line = self.line();
+        let (hooked, tally) = line.trim_end().split_once(' ').unwrap();
+        let counts = tally.split(' ').filter_map(|it| it.split_once('='));
+        (
+            hooked.parse().unwrap(),
+            counts.map(|(name, many)| (name.to_owned(), many.parse().unwrap())).collect(),
+        )
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Counts all probes from outside while a program works; `None` if nobody may trace here. Returns
+/// the hits of entries and of exits.
+fn counted(folder: &Folder, program: &Path, list: &[&str]) -> Option<[BTreeMap<String, u64>; 2]> {
+    let mut alone = Alone::start(program);
+    let pid = alone.0.id().to_string();
+    let with = [&["--ptrace", "-p", &pid], list].concat();
+    done(folder, &[&["enable", "--keep", "**"], &with[..]].concat())?;
+    let (hooked, tally) = alone.works();
+    let counted: Value =
+        serde_json::from_str(&done(folder, &[&["--json", "disable"], &with[..]].concat())?).unwrap();
+    let mut hits = [const { BTreeMap::new() }; 2];
+    for row in counted["rows"].as_array().unwrap() {
+        let of_kind = &mut hits[usize::from(row["kind"] == "exit")];
+        of_kind.insert(row["probe"].as_str().unwrap().to_owned(), row["hits"].as_u64().unwrap());
+    }
+    assert_eq!(hits[0], tally, "{}", program.display());
+    // The own hooks have the calls that stayed.
+    let stayed: u64 = tally.iter().map(|(name, many)| many - hits[1].get(name).copied().unwrap_or(0)).sum();
+    assert_eq!(hooked, 2 * stayed, "{}", program.display());
+    Some(hits)
+}
+
+fn alone(folder: &Folder, compiler: &str, flags: &[&str]) -> PathBuf {
+    let source = folder.0.join("alone.c");
+    fs::write(&source, ALONE).unwrap();
+    let program = folder.0.join("alone");
+    let flags = [&["-g", "-finstrument-functions", "-Wl,--build-id"], flags].concat();
+    let said = c_library::run(compiler, &flags, &[&source], &program);
+    assert!(said.is_done, "{}", said.messages);
+    program
+}
+
+#[test]
+fn a_program_with_own_hooks_is_counted_from_outside() {
+    for compiler in compilers() {
+        for flags in
+            [&["-O2", "-static"][..], &["-O0", "-static", "-no-pie"], &["-O2", "-static-pie"], &["-O1"]]
+        {
+            let folder = Folder::new("coldpatched-alone");
+            let program = alone(&folder, compiler, flags);
+            let patched = folder.0.join("patched");
+            let said = coldpatch(&folder, &program, &patched, &[]);
+            assert!(said.ends_with("its own hooks no longer get the calls that are sites\n"), "{said}");
+            strip(&patched);
+            let Some([entries, exits]) = counted(&folder, &patched, &[]) else { return };
+            assert_eq!(entries, exits, "{compiler} {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn a_list_takes_the_place_of_names_and_tables() {
+    let folder = Folder::new("coldpatched-list");
+    let program = alone(&folder, compilers()[0], &["-O2", "-static"]);
+    let (patched, list) = (folder.0.join("patched"), folder.0.join("list.json"));
+    let list = list.to_str().unwrap();
+    let said = coldpatch(&folder, &program, &patched, &["--list", list]);
+    assert!(said.contains("a jump, whose site would need code of its own"), "{said}");
+    assert_eq!(fs::metadata(&program).unwrap().len(), fs::metadata(&patched).unwrap().len());
+    strip(&patched);
+    let listed = out(&folder, &["list", patched.to_str().unwrap(), "--list", list]);
+    assert!(listed.contains("twice") && listed.contains("alone.c:"), "{listed}");
+    let Some([entries, exits]) = counted(&folder, &patched, &["--list", list]) else { return };
+    // The jumps stay calls of the hook.
+    assert_eq!(exits["twice"], entries["twice"]);
+
+    let other = alone(&folder, compilers()[0], &["-O1", "-static"]);
+    let alone = Alone::start(&other);
+    let pid = alone.0.id().to_string();
+    let ran = crate::injected_into::asked(&folder, &["count", "--ptrace", "-p", &pid, "**", "--list", list]);
+    assert!(ran.code == Some(3) && ran.err.contains("has the build id of"), "{ran:?}");
+}
