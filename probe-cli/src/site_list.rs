@@ -1,5 +1,5 @@
-//! The list of a file's sites beside it, as `coldpatch --list` writes it. A file with its list reads
-//! as if it had the table itself.
+//! The list of a file's sites beside it, as `coldpatch --list` writes it. A file with its list
+//! reads as if it had the table itself.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -7,7 +7,7 @@ use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::{Pod, bytes_of, from_bytes, slice_from_bytes};
 use object::{I64, LittleEndian as LE, U16, U32, U64};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The sizes of a program header and of a section header.
 pub(crate) const SEGMENT_LEN: u64 = 56;

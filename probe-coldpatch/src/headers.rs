@@ -6,8 +6,8 @@
 //! their addresses: the interpreter's name, notes, and the dynamic linker's tables. They keep their
 //! order and their distances.
 //!
-//! A static executable has relocations there that its code knows. If it has a fixed address, it gets
-//! a page ahead of the first one, at a lower address, with headers only.
+//! A static executable has relocations there that its code knows. If it has a fixed address, it
+//! gets a page ahead of the first one, at a lower address, with headers only.
 //!
 //! | segments to add | where a note's segment ends the moved part | elsewhere |
 //! |---|---|---|
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use object::elf;
 
-use crate::Error;
+use crate::error::Error;
 use crate::file::{File, PAGE, SEGMENT_LEN, Section, Segment, dynamic, field, put};
 
 /// Tags of addresses in the dynamic section that may lead to moved sections.
@@ -82,7 +82,7 @@ impl Room {
                 "does not load its program headers, which no usual linker leaves out",
             ));
         };
-        // What lies between, in the order of the file.
+        // The sections between, in the order of the file.
         let mut sections: Vec<_> =
             (0..file.sections.len()).filter(|it| file.sections[*it].range().end > end).collect();
         sections.sort_by_key(|it| (file.sections[*it].offset, file.sections[*it].range().end));

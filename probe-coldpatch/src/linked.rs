@@ -17,11 +17,12 @@ use std::ops::Range;
 
 use object::elf;
 
+use crate::error::Error;
 use crate::file::{self, File, PAGE, Section, Segment, dynamic, field, put, put_short};
 use crate::headers::{Room, is_address, with_page_ahead};
 use crate::patch::{Call, Probe};
 use crate::tables::{LongTexts, NOTE_LEN, Tables};
-use crate::{Error, Kind};
+use probe_core::abi::Kind;
 
 /// Names of the new sections, as the binary interface and linkers know them.
 const DEFINITIONS: &str = "linkme_PROBE_DEFINITIONS_V1";
@@ -103,7 +104,7 @@ fn checked(bytes: &[u8]) -> Result<File<'_>, Error> {
     if [DEFINITIONS, RECORDS, NOTE].iter().any(|name| file.section(name).is_some()) {
         return Err(Error::unsuitable(HAS_PROBES));
     }
-    // What looks for itself at its file's end would not find it.
+    // A program may look for a part of itself at its file's end.
     let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));
     let end = parts.map(|it| it.end).max().unwrap_or_default();
     let end = end.max(file.sections_at + file::SECTION_LEN * file.sections.len() as u64);
@@ -254,7 +255,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Tells headers, dynamic section and symbols of what has moved.
+    /// Writes the new addresses of the moved part to headers, dynamic section and symbols.
     fn move_headers(&mut self, room: &Room, by: u64, to_file: u64) {
         if room.moved.is_empty() {
             return;

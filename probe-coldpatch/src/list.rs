@@ -11,9 +11,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::linked::with_tables;
-use crate::patch::{NOP, SITE_LEN};
-use crate::{Call, Error, Kind, Probe};
+use crate::patch::{Call, NOP, Probe, SITE_LEN};
+use probe_core::abi::Kind;
 
 /// The version that this crate reads and writes.
 const VERSION: u32 = 1;
@@ -58,7 +59,7 @@ impl List {
     /// Reads a list.
     ///
     /// # Errors
-    /// If it is none, or of a later version.
+    /// If the text is no list, or one of a later version.
     pub fn read(text: &[u8]) -> Result<Self, Error> {
         let list: Self = serde_json::from_slice(text)
             .map_err(|error| Error::unsuitable(format!("is no list of probes: {error}")))?;

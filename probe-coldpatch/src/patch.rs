@@ -1,6 +1,6 @@
 //! Calls of hooks, and the bytes that take their place.
 
-use crate::Error;
+use crate::error::Error;
 use probe_core::abi::Kind;
 
 /// Bytes of a site.
@@ -41,7 +41,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns whether its site would share an aligned word of 8 bytes with the site of a later call.
+    /// Returns whether its site would share an aligned word of 8 bytes with a later call's.
     pub fn shares_word(&self, later: &Self) -> bool {
         let is_in_place = !self.needs_thunk() && !later.needs_thunk();
         is_in_place && (self.site() + SITE_LEN as u64 - 1) / 8 >= later.site() / 8

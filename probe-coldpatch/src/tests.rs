@@ -1,4 +1,4 @@
-//! Files that are made here, whole and with changed bytes. Whole programs are tested in `probe-cli`.
+//! Files that are made here, whole and with changed bytes. `probe-cli` tests whole programs.
 
 use proptest::prelude::*;
 
@@ -13,8 +13,8 @@ const THROUGH: u64 = BASE + CODE + 16;
 const TAIL: u64 = BASE + CODE + 32;
 const LAST: u64 = BASE + CODE + 48;
 
-/// Makes an executable with a fixed address. What follows its program headers can be moved, or
-/// can't.
+/// Makes an executable with a fixed address. The section behind its program headers can be moved
+/// if `is_movable`.
 fn made(is_movable: bool) -> Vec<u8> {
     let mut out = vec![0; 0x800];
     let numbers = |all: &[(u64, usize)]| -> Vec<u8> {

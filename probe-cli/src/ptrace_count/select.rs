@@ -74,8 +74,8 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>, list: Option<&SiteList>) -> R
     Ok(all)
 }
 
-/// Returns where the file of an object can be read: the mapping's own file, or one with its name and
-/// inode.
+/// Returns where the file of an object can be read: the mapping's own file, or one with its name
+/// and inode.
 fn file(pid: u32, object: &Object) -> Option<PathBuf> {
     let mapped = object.code.first().map(|it| format!("/proc/{pid}/map_files/{:x}-{:x}", it.start, it.end));
     if let Some(path) = mapped.filter(|path| Image::open(Path::new(path)).is_ok()) {

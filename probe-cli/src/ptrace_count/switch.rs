@@ -3,10 +3,10 @@
 //! ```text
 //! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: resume ▸ halt …
 //! ```
-//! The kernel copies the bytes of one page at once, and a site that is switched lies in one page. So
-//! a site is whole whenever the writer is killed. All threads are stopped meanwhile, and the kernel resumes them,
-//! so that each processor executes the new bytes. A uprobe that the kernel places into the page
-//! between reading and writing is lost.
+//! The kernel copies the bytes of one page at once, and a site that is switched lies in one page.
+//! So a site is whole whenever the writer is killed. All threads are stopped meanwhile, and the
+//! kernel resumes them, so that each processor executes the new bytes. A uprobe that the kernel
+//! places into the page between reading and writing is lost.
 
 use std::time::Duration;
 use std::{io, thread};
