@@ -49,7 +49,7 @@ pub enum Command {
     /// Shows the place of each site, the way it is switched, and its state. Findings are sites that
     /// can't be switched safely, and tables that can't be read. Ends with 1 if there is one.
     Audit(Audit),
-    /// Makes latent probes of the calls of hooks in a program that is linked already
+    /// Makes latent probes of the calls of hooks in a file that is compiled already
     ///
     /// FILE was built with -finstrument-functions. Each call of a hook becomes a NOP in OUT, which
     /// gets a table of its sites. A call whose function the code does not tell stays, and is named.
@@ -250,7 +250,7 @@ pub struct Audit {
 /// The arguments of `coldpatch`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Coldpatch {
-    /// An executable or a shared object
+    /// An executable, a shared object, an object file, or an archive
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// The file to write

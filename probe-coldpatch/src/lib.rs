@@ -12,12 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod error;
 mod file;
 mod headers;
 mod linked;
 mod list;
 mod patch;
+mod relocatable;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -27,3 +29,4 @@ pub use linked::{HAS_PROBES, latent, linked};
 pub use list::List;
 pub use patch::{Call, Probe};
 pub use probe_core::abi::Kind;
+pub use relocatable::Object;

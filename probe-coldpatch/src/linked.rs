@@ -21,15 +21,8 @@ use crate::error::Error;
 use crate::file::{self, File, PAGE, Section, Segment, dynamic, field, put, put_short};
 use crate::headers::{Room, is_address, with_page_ahead};
 use crate::patch::{Call, Probe};
-use crate::tables::{LongTexts, NOTE_LEN, Tables};
+use crate::tables::{CODE, DEFINITIONS, LongTexts, NOTE, NOTE_LEN, RECORDS, TEXTS, Tables};
 use probe_core::abi::Kind;
-
-/// Names of the new sections, as the binary interface and linkers know them.
-const DEFINITIONS: &str = "linkme_PROBE_DEFINITIONS_V1";
-const RECORDS: &str = "probe_sites";
-const NOTE: &str = ".note.latent_probe";
-const CODE: &str = ".text.latent_probe";
-const TEXTS: &str = ".rodata.latent_probe";
 
 /// Why a file with a table can't be patched, after its name.
 pub const HAS_PROBES: &str =
@@ -117,7 +110,7 @@ fn checked(bytes: &[u8]) -> Result<File<'_>, Error> {
     Ok(file)
 }
 
-fn check_probes(probes: &[Probe], calls: &[Call]) -> Result<(), Error> {
+pub(crate) fn check_probes(probes: &[Probe], calls: &[Call]) -> Result<(), Error> {
     for probe in probes {
         let is_short = |text: &str| text.len() <= u16::MAX.into();
         if !is_short(&probe.path)

@@ -60,7 +60,6 @@ impl Call {
 
     /// Checks that these bytes, which are at its address, are a call or a jump of its kind.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Error> {
-        let is_prefix = |byte: &u8| matches!(byte, 0x2e | 0x3e | 0x67 | 0xf2 | 0xf3 | 0x40..=0x4f);
         let is_one = (SITE_LEN..=MAX_LEN).contains(&self.len)
             && [(5, [0xe8, JMP].as_slice()), (6, &[0xff])].into_iter().any(|(len, opcodes)| {
                 let Some(prefixes) = self.len.checked_sub(len) else { return false };
@@ -91,6 +90,11 @@ impl Call {
         }
         Some(bytes)
     }
+}
+
+/// Returns whether a byte is a prefix that a call or a jump may have.
+pub(crate) fn is_prefix(byte: &u8) -> bool {
+    matches!(byte, 0x2e | 0x3e | 0x67 | 0xf2 | 0xf3 | 0x40..=0x4f)
 }
 
 /// The code that a jump of five bytes leads to instead of the hook. The first byte keeps the

@@ -3,16 +3,24 @@
 
 use crate::patch::{Call, NOP, Probe, SITE_IN_THUNK, THUNK, distance, rel32};
 
+/// Names of the new sections, as the binary interface and linkers know them.
+pub(crate) const DEFINITIONS: &str = "linkme_PROBE_DEFINITIONS_V1";
+pub(crate) const RECORDS: &str = "probe_sites";
+pub(crate) const NOTE: &str = ".note.latent_probe";
+pub(crate) const CODE: &str = ".text.latent_probe";
+pub(crate) const TEXTS: &str = ".rodata.latent_probe";
+
 /// Bytes of a definition, and of the text that fits into it.
 pub(crate) const DEFINITION_LEN: u64 = 192;
 const INLINE_TEXT: usize = 144;
 /// Offsets in a definition: the text's address, and the text.
 pub(crate) const TEXT_ADDR: u64 = 40;
 const TEXT: usize = 48;
-/// A call, in a definition, and a CALL, in a record.
+/// A call.
 const CONVENTION: u16 = 2;
-const FORM: u8 = 2;
-const RECORD_LEN: u64 = 16;
+const RECORD_LEN: u64 = RECORD_HEAD[1] as u64;
+/// The beginning of a record: version, size, form.
+const RECORD_HEAD: [u8; 4] = [1, 16, 2, 0];
 const STUB_LEN: u64 = 16;
 const THUNK_LEN: u64 = THUNK.len() as u64;
 /// The note's bytes, and those before its descriptor.
@@ -99,13 +107,19 @@ impl<'a> Tables<'a> {
             let site = thunk.map_or(call.site(), |thunk| thunk + SITE_IN_THUNK);
             let stub = self.stub(call.probe);
             distance(site + NOP.len() as u64, stub)?;
-            #[expect(clippy::cast_possible_truncation, reason = "a constant")]
-            records.extend_from_slice(&[1, RECORD_LEN as u8, FORM, 0]);
+            records.extend_from_slice(&RECORD_HEAD);
             for (to, field) in [(site, 4), (stub, 8), (stub, 12)] {
                 records.extend_from_slice(&distance(record + field, to)?);
             }
         }
         Some(records)
+    }
+
+    /// Returns a record without its addresses.
+    pub(crate) fn record_head(&self) -> [u8; 16] {
+        let mut record = [0; 16];
+        record[..4].copy_from_slice(&RECORD_HEAD);
+        record
     }
 
     fn stub(&self, probe: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! `coldpatch`: calls of hooks in a linked file ▸ NOPs, and the table or the list of their sites.
+//! `coldpatch`: calls of hooks in a file ▸ NOPs, and the table or the list of their sites.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -6,8 +6,10 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use probe_coldpatch::{Call, HAS_PROBES, List, Probe, latent, linked};
+use probe_coldpatch::{Call, HAS_PROBES, List, Object, Probe, archive, latent, linked};
 use probe_hooks::{Description, Extents, Form, HookUse, ObjectFile, demangled_path};
+
+use tempfile::NamedTempFile;
 
 use crate::args::Coldpatch;
 use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes};
@@ -24,16 +26,55 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
     }
     let name = args.file.display().to_string();
     let bytes = read_file(&args.file)?;
-    let image = Image::read(&name, Box::new(bytes.clone())).map_err(Failure::input)?;
+    let mut totals = Totals::default();
+    let is_archive = archive::is_archive(&bytes);
+    let is_object = bytes.starts_with(b"\x7fELF") && bytes.get(16..18) == Some(&[1, 0]);
+    let (out, list) = if is_archive || is_object {
+        if args.list.is_some() {
+            let problem = "a list is of a linked file; leave out --list, or link first";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        totals.note = Some("the hooks of a program that links it no longer get the calls that are sites");
+        let out = if is_archive {
+            of_archive(&name, &args.file, &bytes, &mut totals)?
+        } else {
+            of_object(&name, &args.file, &bytes, &mut totals)?
+        };
+        (out, None)
+    } else {
+        of_linked(&name, args, &bytes, &mut totals)?
+    };
+    if totals.sites == 0 {
+        return Err(Failure::NoMatch(match totals.reasons() {
+            reasons if reasons.is_empty() => {
+                format!("{name} has no calls of the hooks of -finstrument-functions; build it with this flag")
+            }
+            reasons => format!("{name} has no call that can become a site: {reasons}"),
+        }));
+    }
+    drop(progress);
+    if let (Some(list), Some(path)) = (list, &args.list) {
+        write(path, list.as_bytes(), None)?;
+    }
+    write(&args.output, &out, Some(&args.file))?;
+    totals.told(args, is_json)
+}
+
+/// Returns an executable or a shared object with sites, and their list, if one is asked for.
+fn of_linked(
+    name: &str,
+    args: &Coldpatch,
+    bytes: &[u8],
+    totals: &mut Totals,
+) -> Result<(Vec<u8>, Option<String>), Failure> {
+    let image = Image::read(name, Box::new(bytes.to_vec())).map_err(Failure::input)?;
     let failed = |problem| Failure::input(image.error(problem));
     if notes(&image).map_err(failed)?.probes.is_some() {
         return Err(Failure::Input(format!("{name} {HAS_PROBES}")));
     }
     let symbols = ObjectFile::new(args.file.clone(), args.file.clone(), 0, true);
     let Some(found) = HookCalls::of(&image, &symbols).map_err(failed)? else {
-        return Err(Failure::NoMatch(format!(
-            "{name} has no calls of the hooks of -finstrument-functions; build it with this flag"
-        )));
+        return Ok((Vec::new(), None));
     };
     if !symbols.extents().is_some_and(Extents::are_whole) {
         return Err(Failure::Input(format!(
@@ -46,33 +87,64 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
              different hooks of your own, or coldpatch its object files and archives"
         )));
     }
-    let mut chosen = Chosen::default();
-    chosen.take(&image, &found, &symbols, args.list.is_some()).map_err(failed)?;
-    let refused = |error| Failure::Input(format!("{name} {error}"));
-    if chosen.calls.is_empty() {
-        return Err(Failure::NoMatch(format!(
-            "{name} has no call that can become a site: {}",
-            chosen.reasons()
-        )));
+    if found.hooks == Hooks::Own || found.hooks == Hooks::Static {
+        totals.note = Some("its own hooks no longer get the calls that are sites");
     }
-    let Chosen { probes, calls, .. } = &chosen;
-    let (out, list) = if args.list.is_some() {
-        let build_id = build_id(&image)?.ok_or_else(|| {
-            Failure::Input(format!(
-                "{name} has no build id, which tells its list from others: link it with -Wl,--build-id"
-            ))
-        })?;
-        let list = List::new(&build_id, probes, calls).to_json().map_err(Failure::input)?;
-        (latent(&bytes, calls).map_err(refused)?, Some(list))
-    } else {
-        (linked(&bytes, probes, calls).map_err(refused)?, None)
+    let obstacle = |it: &HookUse| {
+        let is_long = args.list.is_none() || it.form != Form::Jump || it.len > 5;
+        (!is_long).then_some("a jump, whose site would need code of its own")
     };
-    drop(progress);
-    if let (Some(list), Some(path)) = (list, &args.list) {
-        write(path, list.as_bytes(), None)?;
+    let Chosen { probes, calls, .. } =
+        totals.add(&image, &found, &symbols, &obstacle, &|at| format!("{at:#x}")).map_err(failed)?;
+    let refused = |error| Failure::Input(format!("{name} {error}"));
+    if args.list.is_none() {
+        return Ok((linked(bytes, &probes, &calls).map_err(refused)?, None));
     }
-    write(&args.output, &out, Some(&args.file))?;
-    chosen.told(args, found.hooks, is_json)
+    let build_id = build_id(&image)?.ok_or_else(|| {
+        Failure::Input(format!(
+            "{name} has no build id, which tells its list from others: link it with -Wl,--build-id"
+        ))
+    })?;
+    let list = List::new(&build_id, &probes, &calls).to_json().map_err(Failure::input)?;
+    Ok((latent(bytes, &calls).map_err(refused)?, Some(list)))
+}
+
+/// Returns an object file with sites.
+fn of_object(name: &str, own_path: &Path, bytes: &[u8], totals: &mut Totals) -> Result<Vec<u8>, Failure> {
+    let refused = |error| Failure::Input(format!("{name} {error}"));
+    let object = Object::read(bytes).map_err(refused)?;
+    let image = object.image();
+    // Readers of names want a file.
+    let mut file = NamedTempFile::new().map_err(Failure::input)?;
+    file.write_all(&image).map_err(Failure::input)?;
+    let symbols = ObjectFile::new(file.path().to_owned(), own_path.to_owned(), 0, false);
+    let image = Image::read(name, Box::new(image)).map_err(Failure::input)?;
+    let failed = |problem| Failure::input(image.error(problem));
+    let Some(found) = HookCalls::of(&image, &symbols).map_err(failed)? else { return Ok(bytes.to_vec()) };
+    let obstacle = |it: &HookUse| {
+        (!object.has_site(&call(it))).then_some("a jump to a hook of the same file, which has no relocation")
+    };
+    let place = |at| format!("{name}: {}", object.describe(at));
+    let Chosen { probes, calls } = totals.add(&image, &found, &symbols, &obstacle, &place).map_err(failed)?;
+    if calls.is_empty() {
+        return Ok(bytes.to_vec());
+    }
+    object.patched(&probes, &calls).map_err(refused)
+}
+
+/// Returns an archive whose object files have sites.
+fn of_archive(name: &str, path: &Path, bytes: &[u8], totals: &mut Totals) -> Result<Vec<u8>, Failure> {
+    let refused = |error| Failure::Input(format!("{name} {error}"));
+    let members = archive::members(bytes).map_err(refused)?;
+    let mut new = HashMap::new();
+    for (number, member) in members.iter().enumerate() {
+        // Other members are tables, or what a compiler keeps for the link.
+        if member.bytes.starts_with(b"\x7fELF") {
+            let name = format!("{name}({})", member.name.trim_end_matches('/'));
+            new.insert(number, of_object(&name, path, member.bytes, totals)?);
+        }
+    }
+    archive::with_members(&members, bytes, &new).map_err(refused)
 }
 
 /// Returns whether two paths lead to one file.
@@ -94,38 +166,49 @@ fn write(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<(), Failure> 
     write().map_err(|error| Failure::Input(format!("{} can't be written: {error}", path.display())))
 }
 
-/// The calls that become sites, and those that stay.
+/// The calls of one file that become sites.
 #[derive(Default)]
 struct Chosen {
     probes: Vec<Probe>,
     calls: Vec<Call>,
-    /// Addresses of calls that stay, by their reasons.
-    kept: BTreeMap<&'static str, Vec<u64>>,
-    /// Calls that stay, and are known by their number only.
-    unclear: u64,
 }
 
-impl Chosen {
-    fn take(
+/// The numbers of all files, and the calls that stay.
+#[derive(Default)]
+struct Totals {
+    sites: u64,
+    probes: u64,
+    /// Places of calls that stay, by their reasons.
+    kept: BTreeMap<&'static str, Vec<String>>,
+    /// Calls that stay, and are known by their number only.
+    unclear: u64,
+    /// A line for the end.
+    note: Option<&'static str>,
+}
+
+const UNCLEAR: &str = "in code that is not understood";
+
+impl Totals {
+    /// Chooses the calls of a file. `obstacle` and `place` are the file's own.
+    fn add(
         &mut self,
         image: &Image,
         found: &HookCalls<'_>,
         symbols: &ObjectFile,
-        is_list: bool,
-    ) -> Result<(), Problem> {
-        self.unclear = found.unclear;
-        let mut functions = BTreeMap::<_, Description>::new();
-        let mut known = HashMap::new();
+        own_obstacle: &dyn Fn(&HookUse) -> Option<&'static str>,
+        place: &dyn Fn(u64) -> String,
+    ) -> Result<Chosen, Problem> {
+        self.unclear += found.unclear;
+        let mut chosen = Chosen::default();
+        let (mut functions, mut known) = (BTreeMap::<_, Description>::new(), HashMap::new());
         let mut uses: Vec<_> = found.functions.iter().flatten().collect();
         uses.sort_by_key(|it| it.at);
         for it in uses {
             let call = call(it);
-            let mut reason = obstacle(it, is_list);
-            if self.calls.last().is_some_and(|last| last.shares_word(&call)) && reason.is_none() {
-                reason = Some("its site would share a word with the one before");
-            }
-            if let Some(reason) = reason {
-                self.kept.entry(reason).or_default().push(call.addr);
+            let is_near = chosen.calls.last().is_some_and(|last| last.shares_word(&call));
+            let near = is_near.then_some("its site would share a word with the one before");
+            if let Some(reason) = obstacle(it).or_else(|| own_obstacle(it)).or(near) {
+                self.kept.entry(reason).or_default().push(place(call.addr));
                 continue;
             }
             let function = it.functions[0];
@@ -151,53 +234,54 @@ impl Chosen {
                 line: described.line,
             };
             let number = *known.entry(probe).or_insert_with_key(|probe| {
-                self.probes.push(probe.clone());
-                self.probes.len() - 1
+                chosen.probes.push(probe.clone());
+                chosen.probes.len() - 1
             });
-            self.calls.push(Call { probe: number, ..call });
+            chosen.calls.push(Call { probe: number, ..call });
         }
-        Ok(())
+        self.sites += chosen.calls.len() as u64;
+        self.probes += chosen.probes.len() as u64;
+        Ok(chosen)
     }
 
-    /// Returns the calls that stay, with their reasons.
+    /// Returns the numbers of calls that stay, with their reasons.
     fn reasons(&self) -> String {
-        let unclear = (self.unclear != 0).then(|| (UNCLEAR, self.unclear));
+        let unclear = (self.unclear != 0).then_some((UNCLEAR, self.unclear));
         let known = self.kept.iter().map(|(reason, all)| (*reason, all.len() as u64));
         let texts = known.chain(unclear).map(|(reason, many)| format!("{many} ({reason})"));
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    fn told(&self, args: &Coldpatch, hooks: Hooks, is_json: bool) -> Result<Output, Failure> {
-        let (sites, probes) = (self.calls.len() as u64, self.probes.len() as u64);
-        let out = args.output.display().to_string();
+    fn told(&self, args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
+        let output = args.output.display().to_string();
         let kept = self.kept.values().map(|it| it.len() as u64).sum::<u64>() + self.unclear;
         if is_json {
             let rows = self.kept.iter().flat_map(|(reason, all)| {
-                all.iter().map(move |site| object! { call: site, reason: *reason })
+                all.iter().map(move |place| object! { call: place, reason: *reason })
             });
             let members = object! {
                 file: args.file.display().to_string(),
-                output: out,
-                sites: sites,
-                probes: probes,
+                output: output,
+                sites: self.sites,
+                probes: self.probes,
                 kept: kept,
                 unclear: self.unclear,
+                note: self.note,
             };
             return document("coldpatch", &members, rows).map(Output::text);
         }
-        let mut text = format!("{out}: {} of {}\n", count(sites, "site"), count(probes, "probe"));
+        let mut text =
+            format!("{output}: {} of {}\n", count(self.sites, "site"), count(self.probes, "probe"));
         if kept != 0 {
             let verb = if kept == 1 { "stays" } else { "stay" };
             let _ = writeln!(text, "{} of hooks {verb}: {}", count(kept, "call"), self.reasons());
         }
-        if hooks == Hooks::Own || hooks == Hooks::Static {
-            text.push_str("its own hooks no longer get the calls that are sites\n");
+        if let Some(note) = self.note {
+            let _ = writeln!(text, "{note}");
         }
         Ok(Output::text(text))
     }
 }
-
-const UNCLEAR: &str = "in code that is not understood";
 
 /// Returns the call as the writer of files takes it, without its probe.
 fn call(it: &HookUse) -> Call {
@@ -206,7 +290,7 @@ fn call(it: &HookUse) -> Call {
 }
 
 /// Returns why a call stays a call.
-fn obstacle(it: &HookUse, is_list: bool) -> Option<&'static str> {
+fn obstacle(it: &HookUse) -> Option<&'static str> {
     match it.form {
         Form::CallRegister | Form::JumpRegister => {
             Some("through a register, which leaves no room for a site")
@@ -215,7 +299,6 @@ fn obstacle(it: &HookUse, is_list: bool) -> Option<&'static str> {
         Form::Jump if it.len < 5 => Some("a short jump, which leaves no room for a site"),
         _ if it.functions.len() > 1 => Some("for several functions"),
         _ if it.functions.is_empty() || !it.are_all => Some("the code does not tell the function"),
-        Form::Jump if is_list && it.len <= 5 => Some("a jump, whose site would need code of its own"),
         Form::Call | Form::Jump => None,
     }
 }

@@ -7,8 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use object::{Object, ObjectSection, SectionKind};
+use object::{Object as _, ObjectSection, SectionKind};
+use probe_coldpatch::{Call, Kind, Object, Probe, archive};
 use probe_tests::instrumented::{build, compilers, source};
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::Value;
 
 use crate::ran::{Folder, fails, out, run};
@@ -218,3 +221,130 @@ fn what_cant_be_patched_is_refused() {
         assert!(error.contains("has no calls of the hooks"), "{error}");
     }
 }
+
+/// Compiles to an object file.
+fn object_file(folder: &Folder, text: &str, name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
+    let source = source(&folder.0, &format!("{name}.cc"), text);
+    let object = folder.0.join(name).with_extension("o");
+    let compiler = if compiler == "gcc" { "g++" } else { "clang++" };
+    build(compiler, &source, &object, &[&["-c"], flags].concat());
+    object
+}
+
+/// A function that another object has, too, and one that calls it.
+const SHARED: &str = "\
+template <class T> __attribute__((noinline)) T shared(T x) { return x * 2 + 1; }
+static inline int added(int x) { return shared(x) + 1; }
+";
+
+#[test]
+fn objects_and_archives_are_linked_as_before() {
+    for compiler in compilers() {
+        for flags in
+            [&["-O0"][..], &["-O2", "-ffunction-sections", "-fPIC", "-fno-plt"], &["-O1", "-fcf-protection"]]
+        {
+            let folder = Folder::new("coldpatched-objects");
+            let main = format!(
+                "{SHARED}#include <cstdio>\nint other(int); int main() {{ int sum = 0; for (int i = 0; i < 9; i++) sum += other(added(i)); printf(\"%d\\n\", sum); return sum % 7; }}\n"
+            );
+            let main = object_file(&folder, &main, "main", compiler, flags);
+            let other = format!(
+                "{SHARED}int other(int x) {{ return added(x) - shared(x); }}\nint unused(int x) {{ return x; }}\n"
+            );
+            let other = object_file(&folder, &other, "a_name_that_is_too_long_for_a_header", compiler, flags);
+            let archive = folder.0.join("lib.a");
+            assert!(Command::new("ar").arg("rcs").args([&archive, &other]).status().unwrap().success());
+            let patched = [&main, &archive].map(|file| {
+                let to = file.with_extension(if *file == archive { "patched.a" } else { "patched.o" });
+                let [file, name] = [file, &to].map(|it| it.to_str().unwrap().to_owned());
+                let said = out(&["coldpatch", &file, "-o", &name]);
+                assert!(!said.contains("stay"), "{compiler} {flags:?}: {said}");
+                let again = fails(3, &["coldpatch", &name, "-o", &file, "--force"]);
+                assert!(again.contains("has probes already"), "{again}");
+                to
+            });
+            let link = |files: [&PathBuf; 2], more: &[&str]| {
+                let program = folder.0.join("linked");
+                let compiler = if compiler == "gcc" { "g++" } else { "clang++" };
+                let output =
+                    Command::new(compiler).args(files).args(more).arg("-o").arg(&program).output().unwrap();
+                assert!(output.status.success(), "{compiler} {flags:?} {more:?}: {output:?}");
+                program
+            };
+            let expected = ran(&link([&main, &archive], &[]));
+            for linker in each_linker() {
+                let linker = format!("-fuse-ld={linker}");
+                let mut found = Vec::new();
+                for more in [&["-Wl,--gc-sections"][..], &[], &["-static"]] {
+                    let program = link([&patched[0], &patched[1]], &[&[linker.as_str()], more].concat());
+                    assert_eq!(ran(&program), expected, "{compiler} {flags:?} {linker} {more:?}");
+                    let mut probes: Vec<_> = sites(&program).into_values().collect();
+                    probes.sort();
+                    found.push(probes);
+                }
+                // Without the functions that nobody calls, where each has a section.
+                assert_eq!(found[1], found[2], "{compiler} {flags:?} {linker}");
+                let is_unused = |it: &&String| it.contains("\"unused\"");
+                assert!(found[1].iter().filter(is_unused).count() == 2, "{found:?}");
+                // Other linkers keep all sections with names that the note asks for.
+                let has_sections = flags.contains(&"-ffunction-sections");
+                if has_sections && linker.ends_with("lld") {
+                    assert_eq!(found[0].iter().filter(is_unused).count(), 0);
+                }
+                let many = found[1].iter().filter(|it| it.contains("\"shared<int>\"")).count();
+                assert!(many >= 2 && many % 2 == 0, "{compiler} {flags:?} {linker}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_objects_and_archives_are_refused_or_read() {
+    let folder = Folder::new("coldpatched-hostile");
+    let object = object_file(&folder, SHARED_BY_HAND, "hostile", "gcc", &["-O1", "-ffunction-sections"]);
+    let good = fs::read(&object).unwrap();
+    let archive = folder.0.join("lib.a");
+    assert!(Command::new("ar").arg("rcs").args([&archive, &object]).status().unwrap().success());
+    let archived = fs::read(&archive).unwrap();
+    let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut below = |limit: usize| random.next_u32() as usize % limit;
+    let probes = [Probe { kind: Kind::Entry, path: "p".repeat(200), file: String::new(), line: 1 }];
+    let (mut read, mut patched) = (0, 0);
+    for turn in 0..2400 {
+        let mut bytes = if turn % 3 == 0 { archived.clone() } else { good.clone() };
+        // Headers of sections are at the end, symbols and relocations before them.
+        for _ in 0..=below(3) {
+            let at =
+                if below(2) == 0 { bytes.len() - 1 - below(bytes.len() / 2) } else { below(bytes.len()) };
+            bytes[at] = [0, 0xff, 1, bytes[at] ^ 1 << below(8)][below(4)];
+        }
+        if below(10) == 0 {
+            bytes.truncate(below(bytes.len()));
+        }
+        if archive::is_archive(&bytes) {
+            if let Ok(members) = archive::members(&bytes) {
+                let _ = archive::with_members(&members, &bytes, &[(1, good.clone())].into());
+            }
+            continue;
+        }
+        let Ok(object) = Object::read(&bytes) else { continue };
+        read += 1;
+        let image = object.image();
+        assert!(image.len() < 4 * good.len(), "{}", image.len());
+        let calls: Vec<_> = (0x10_0000..0x10_8000_u64)
+            .map(|addr| Call { addr, len: 5, is_jump: false, probe: 0 })
+            .filter(|call| object.has_site(call))
+            .collect();
+        if let Ok(out) = object.patched(&probes, &calls) {
+            patched += usize::from(!calls.is_empty());
+            assert!(out.len() < 8 * good.len(), "{}", out.len());
+        }
+    }
+    assert!(read > 400 && patched > 200, "{read} {patched}");
+}
+
+const SHARED_BY_HAND: &str = "\
+template <class T> __attribute__((noinline)) T shared(T x) { return x * 2 + 1; }
+int one(int x) { return shared(x); }
+int two(int x) { return one(x) + shared(x + 1); }
+";
