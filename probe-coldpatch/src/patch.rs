@@ -41,12 +41,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns whether its site would share an aligned word of 8 bytes with a later call's.
-    pub fn shares_word(&self, later: &Self) -> bool {
-        let is_in_place = !self.needs_thunk() && !later.needs_thunk();
-        is_in_place && (self.site() + SITE_LEN as u64 - 1) / 8 >= later.site() / 8
-    }
-
     /// Returns whether its site has to lie elsewhere.
     pub(crate) fn needs_thunk(&self) -> bool {
         self.is_jump && self.len <= SITE_LEN

@@ -205,9 +205,7 @@ impl Totals {
         uses.sort_by_key(|it| it.at);
         for it in uses {
             let call = call(it);
-            let is_near = chosen.calls.last().is_some_and(|last| last.shares_word(&call));
-            let near = is_near.then_some("its site would share a word with the one before");
-            if let Some(reason) = obstacle(it).or_else(|| own_obstacle(it)).or(near) {
+            if let Some(reason) = obstacle(it).or_else(|| own_obstacle(it)) {
                 self.kept.entry(reason).or_default().push(place(call.addr));
                 continue;
             }
