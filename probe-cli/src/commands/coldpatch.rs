@@ -34,7 +34,7 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
             let problem = "a list is of a linked file; leave out --list, or link first";
             return Err(Failure::Usage(problem.to_owned()));
         }
-        totals.note = Some("the hooks of a program that links it no longer get the calls that are sites");
+        totals.notes.push("the hooks of a program that links it no longer get the calls that are sites");
         let out = if is_archive {
             of_archive(&name, &args.file, &bytes, &mut totals)?
         } else {
@@ -82,13 +82,12 @@ fn of_linked(
         )));
     }
     if found.are_one {
-        return Err(Failure::Input(format!(
-            "the two hooks of {name} are one function, so its entries can't be told from its exits: link it with two \
-             different hooks of your own, or coldpatch its object files and archives"
-        )));
+        totals
+            .notes
+            .push("its two hooks are one function, so the order of its calls tells entries from exits");
     }
     if found.hooks == Hooks::Own || found.hooks == Hooks::Static {
-        totals.note = Some("its own hooks no longer get the calls that are sites");
+        totals.notes.push("its own hooks no longer get the calls that are sites");
     }
     let obstacle = |it: &HookUse| {
         let is_long = args.list.is_none() || it.form != Form::Jump || it.len > 5;
@@ -182,8 +181,8 @@ struct Totals {
     kept: BTreeMap<&'static str, Vec<String>>,
     /// Calls that stay, and are known by their number only.
     unclear: u64,
-    /// A line for the end.
-    note: Option<&'static str>,
+    /// Lines for the end.
+    notes: Vec<&'static str>,
 }
 
 const UNCLEAR: &str = "in code that is not understood";
@@ -264,7 +263,7 @@ impl Totals {
                 probes: self.probes,
                 kept: kept,
                 unclear: self.unclear,
-                note: self.note,
+                notes: &self.notes,
             };
             return document("coldpatch", &members, rows).map(Output::text);
         }
@@ -274,7 +273,7 @@ impl Totals {
             let verb = if kept == 1 { "stays" } else { "stay" };
             let _ = writeln!(text, "{} of hooks {verb}: {}", count(kept, "call"), self.reasons());
         }
-        if let Some(note) = self.note {
+        for note in &self.notes {
             let _ = writeln!(text, "{note}");
         }
         Ok(Output::text(text))

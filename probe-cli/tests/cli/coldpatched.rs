@@ -191,9 +191,12 @@ fn static_files_get_a_page_ahead_or_keep_their_place() {
         check(&program);
     }
     check(&made(&folder, &[C, HOOKS].concat(), "gcc", &["-O2", "-static-pie"]));
-    let program = made(&folder, C, "gcc", &["-O2", "-static"]).display().to_string();
-    let error = fails(3, &["coldpatch", &program, "-o", "/dev/null"]);
-    assert!(error.contains("are one function"), "{error}");
+    // The two hooks of a static glibc are one function.
+    let program = made(&folder, C, "gcc", &["-O2", "-static"]);
+    check(&program);
+    let known: Vec<_> = sites(&program.with_extension("patched")).into_values().collect();
+    let many = |kind: &str| known.iter().filter(|it| it.starts_with(kind)).count();
+    assert_eq!((many("\"entry\""), many("\"exit\"")), (7, 7), "{known:?}");
 }
 
 #[test]
