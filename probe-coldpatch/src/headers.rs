@@ -56,7 +56,49 @@ pub(crate) struct Room {
     pub(crate) notes: Option<usize>,
 }
 
+/// Neighbouring sections that keep their distances when they move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// Their place in the file, and their address.
+    pub(crate) range: Range<u64>,
+    pub(crate) addr: u64,
+    /// The distance to their new address.
+    pub(crate) by: u64,
+}
+
+impl Run {
+    /// Returns whether an address is in it.
+    pub(crate) fn has(&self, addr: u64) -> bool {
+        (self.addr..self.addr + (self.range.end - self.range.start)).contains(&addr)
+    }
+}
+
 impl Room {
+    /// Returns the runs of the moved sections: those of notes, and the others.
+    ///
+    /// # Errors
+    /// If a segment is in two of them.
+    pub(crate) fn runs(&self, file: &File<'_>) -> Result<[Vec<Run>; 2], Error> {
+        let is_note = |number: &usize| file.sections[*number].kind == elf::SHT_NOTE;
+        let mut runs = [Vec::new(), Vec::new()];
+        for sections in self.sections.chunk_by(|one, other| is_note(one) == is_note(other)) {
+            let [first, last] = [0, sections.len() - 1].map(|at| &file.sections[sections[at]]);
+            let run = Run { range: first.offset..last.range().end, addr: first.addr, by: 0 };
+            runs[usize::from(!is_note(&sections[0]))].push(run);
+        }
+        let is_in =
+            |it: &Segment, run: &Run| run.range.start <= it.range().start && it.range().end <= run.range.end;
+        let mut moved = file
+            .segments
+            .iter()
+            .filter(|it| TELLING.contains(&it.kind) && it.file_len != 0 && self.moved.contains(&it.offset));
+        if moved.all(|it| runs.iter().flatten().any(|run| is_in(it, run))) {
+            Ok(runs)
+        } else {
+            Err(Error::damaged("its sections and segments disagree"))
+        }
+    }
+
     /// Finds room for two or three more program headers.
     ///
     /// # Errors
@@ -67,7 +109,8 @@ impl Room {
                 let it = &file.segments[*number];
                 it.kind == elf::PT_NOTE && it.align <= 4 && it.range().end == room.moved.end
             };
-            let notes = (0..file.segments.len()).find(is_last).filter(|_| !room.moved.is_empty())?;
+            room.sections.last().filter(|last| file.sections[**last].kind == elf::SHT_NOTE)?;
+            let notes = (0..file.segments.len()).find(is_last)?;
             Some(Self { notes: Some(notes), ..room })
         });
         joined.map_or_else(|| Self::of(file, 3), Ok)

@@ -4,7 +4,8 @@
 //! Behind the file come two segments, beyond the last address of the others:
 //!
 //! ```text
-//! read, execute   what made room ▸ note ▸ records ▸ long texts ▸ relocations ▸ stubs ▸ code of sites
+//! read, execute   moved notes ▸ note ▸ records ▸ long texts ▸ relocations ▸ stubs ▸ code of sites ▸
+//!                 other sections that made room
 //! read, write     definitions
 //! ```
 //! then the sections' names and headers, with a section for each part: `strip` drops all else.
@@ -19,7 +20,7 @@ use object::elf;
 
 use crate::error::Error;
 use crate::file::{self, File, PAGE, Section, Segment, dynamic, field, put, put_short};
-use crate::headers::{Room, is_address, with_page_ahead};
+use crate::headers::{Room, Run, is_address, with_page_ahead};
 use crate::patch::{Call, Probe};
 use crate::tables::{CODE, DEFINITIONS, LongTexts, NOTE, NOTE_LEN, RECORDS, TEXTS, Tables};
 use probe_core::abi::Kind;
@@ -27,6 +28,9 @@ use probe_core::abi::Kind;
 /// Why a file with a table can't be patched, after its name.
 pub const HAS_PROBES: &str =
     "has probes already: it was cold-patched before, or compiled with probes, and a file has one table";
+
+/// The greatest alignment of sections that move.
+const MAX_ALIGN: u64 = 64;
 
 /// Returns the file with a NOP in place of each call, and with tables of the sites.
 ///
@@ -175,6 +179,13 @@ impl Part {
         self.addr + len as u64
     }
 
+    /// Adds sections that move, at an address that keeps their alignments.
+    fn add_run(&mut self, file: &File<'_>, run: &mut Run) {
+        let next = self.addr + self.bytes.len() as u64;
+        self.reserve(run.addr.wrapping_sub(next) % MAX_ALIGN, 1);
+        run.by = self.add(file.part(run.range.clone()), 1).wrapping_sub(run.addr);
+    }
+
     /// Reserves bytes. Returns their address.
     fn reserve(&mut self, len: u64, align: u64) -> u64 {
         self.add(&vec![0; usize::try_from(len).unwrap_or_default()], align)
@@ -192,13 +203,9 @@ impl Writer<'_> {
         let mut code = Part { addr: end.next_multiple_of(PAGE), bytes: Vec::new() };
         let at = (self.out.len() as u64).next_multiple_of(PAGE);
 
-        // The moved part keeps its place in a page, and so all alignments.
-        let moved = self.file.part(room.moved.clone());
-        let mut by = 0;
-        if !moved.is_empty() {
-            code.reserve(room.addr % PAGE, 1);
-            by = code.add(moved, 1).wrapping_sub(room.addr);
-        }
+        // Notes come first: files with debug information alone have nothing else of this segment.
+        let [mut notes, mut others] = room.runs(&self.file)?;
+        notes.iter_mut().for_each(|run| code.add_run(&self.file, run));
         let mut tables = Tables::new(probes, calls);
         let texts = tables.long_texts();
         tables.note = code.reserve(NOTE_LEN, 4);
@@ -210,6 +217,7 @@ impl Writer<'_> {
         let relocated = relocations.as_ref().map(|it| code.reserve(24 * words + it.len, 8));
         tables.stubs = code.reserve(tables.stubs_len(), 16);
         tables.thunks = code.reserve(tables.thunks_len(), 8);
+        others.iter_mut().for_each(|run| code.add_run(&self.file, run));
         let code_end = code.addr + code.bytes.len() as u64;
         tables.definitions = code_end.next_multiple_of(PAGE);
         let definitions_at = at + (tables.definitions - code.addr);
@@ -223,7 +231,7 @@ impl Writer<'_> {
             let latent = call.latent(thunk).ok_or_else(far)?;
             put(&mut self.out, place(&self.file, call)?, &latent);
         }
-        self.move_headers(room, by, at.wrapping_sub(code.addr));
+        self.move_headers(room, &[notes, others].concat(), at.wrapping_sub(code.addr));
         if let (Some(old), Some(addr)) = (relocations, relocated) {
             self.relocate(&mut code, &old, addr, &texts.words(&tables), at);
         }
@@ -249,13 +257,11 @@ impl Writer<'_> {
     }
 
     /// Writes the new addresses of the moved part to headers, dynamic section and symbols.
-    fn move_headers(&mut self, room: &Room, by: u64, to_file: u64) {
-        if room.moved.is_empty() {
-            return;
-        }
-        let old = room.addr..room.addr + (room.moved.end - room.moved.start);
+    fn move_headers(&mut self, room: &Room, runs: &[Run], to_file: u64) {
+        let distance = |addr: u64| runs.iter().find(|run| run.has(addr)).map(|run| run.by);
         for it in self.segments.iter_mut().filter(|it| !it.is_loaded() && it.kind != elf::PT_PHDR) {
-            if it.file_len != 0 && room.moved.contains(&it.offset) {
+            let is_moved = it.file_len != 0 && room.moved.contains(&it.offset);
+            if let Some(by) = distance(it.addr).filter(|_| is_moved) {
                 it.addr = it.addr.wrapping_add(by);
                 it.paddr = it.paddr.wrapping_add(by);
                 it.offset = it.addr.wrapping_add(to_file);
@@ -263,11 +269,11 @@ impl Writer<'_> {
         }
         for number in &room.sections {
             let it = &mut self.sections[*number];
-            it.addr = it.addr.wrapping_add(by);
+            it.addr = it.addr.wrapping_add(distance(it.addr).unwrap_or_default());
             it.offset = it.addr.wrapping_add(to_file);
         }
         for (at, tag, value) in dynamic(&self.file) {
-            if is_address(tag) && old.contains(&value) {
+            if let Some(by) = distance(value).filter(|_| is_address(tag)) {
                 put(&mut self.out, at + 8, &value.wrapping_add(by).to_le_bytes());
             }
         }
@@ -278,7 +284,7 @@ impl Writer<'_> {
                 let symbol = self.file.part(at..at + 24);
                 let section = u16::from_le_bytes([symbol[6], symbol[7]]);
                 let value = u64::from_le_bytes(symbol[8..16].try_into().unwrap_or_default());
-                if moved.contains(&section.into()) && old.contains(&value) {
+                if let Some(by) = distance(value).filter(|_| moved.contains(&section.into())) {
                     put(&mut self.out, at + 8, &value.wrapping_add(by).to_le_bytes());
                 }
             }

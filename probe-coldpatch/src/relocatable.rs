@@ -27,7 +27,7 @@ use crate::tables::{CODE, DEFINITIONS, NOTE, RECORDS, TEXTS, Tables};
 
 /// The address of the first section in an image.
 const FIRST: u64 = 0x10_0000;
-/// Bytes of a symbol, of a relocation, and of what stands for a symbol of another object.
+/// Bytes of a symbol, of a relocation, and of a stand-in for a symbol of another object.
 const SYMBOL_LEN: u64 = 24;
 const RELOCATION_LEN: u64 = 24;
 const STAND_IN_LEN: u64 = 16;
@@ -44,7 +44,7 @@ pub struct Object<'a> {
     addrs: Vec<u64>,
     /// The numbers of the sections that are loaded, in the order of their addresses.
     loaded: Vec<usize>,
-    /// The address in the image of what stands for symbols of other objects.
+    /// The address in the image of the stand-ins for symbols of other objects.
     others: u64,
     /// The relocations of code, by section and place.
     relocated: HashMap<(usize, u64), Relocation>,
@@ -65,7 +65,7 @@ impl<'a> Object<'a> {
     /// Reads an object file.
     ///
     /// # Errors
-    /// If it is none of x86-64, is damaged, or has probes already.
+    /// If it is for another machine, is damaged, or has probes already.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Error> {
         let file = File::read(bytes)?;
         if file.kind != elf::ET_REL {
