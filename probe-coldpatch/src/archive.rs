@@ -1,7 +1,7 @@
 //! Archives of object files. Members keep their order and their headers but for lengths; the index
 //! of symbols keeps its names, and gets the members' new places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::error::Error;
 
@@ -67,7 +67,7 @@ pub fn members(bytes: &[u8]) -> Result<Vec<Member<'_>>, Error> {
 pub fn with_members(
     members: &[Member<'_>],
     bytes: &[u8],
-    new: &HashMap<usize, Vec<u8>>,
+    new: &BTreeMap<usize, Vec<u8>>,
 ) -> Result<Vec<u8>, Error> {
     let mut out = MAGIC.to_vec();
     let mut places = HashMap::new();

@@ -182,7 +182,7 @@ impl Room {
 /// `None` if it is another file, or its first page can't have a neighbour.
 pub(crate) fn with_page_ahead(file: &File<'_>) -> Option<Vec<u8>> {
     let first = file.segments.iter().position(Segment::is_loaded)?;
-    let is_lowest = |it: &Segment| it.offset == 0 && it.addr >= LOWEST && it.addr % PAGE == 0;
+    let is_lowest = |it: &Segment| it.offset == 0 && it.addr >= LOWEST && it.addr.is_multiple_of(PAGE);
     if file.kind != elf::ET_EXEC || !is_lowest(&file.segments[first]) || file.segments_at != HEADER_LEN {
         return None;
     }

@@ -60,7 +60,10 @@ impl Call {
                 let opcode = opcodes.contains(&bytes[prefixes]);
                 let is_jump = if len == 5 { bytes[prefixes] == JMP } else { bytes[prefixes + 1] == 0x25 };
                 let is_rip = len == 5 || matches!(bytes[prefixes + 1], 0x15 | 0x25);
-                opcode && is_rip && is_jump == self.is_jump && bytes[..prefixes].iter().all(is_prefix)
+                opcode
+                    && is_rip
+                    && is_jump == self.is_jump
+                    && bytes[..prefixes].iter().copied().all(is_prefix)
             });
         let addr = self.addr;
         is_one
@@ -87,7 +90,7 @@ impl Call {
 }
 
 /// Returns whether a byte is a prefix that a call or a jump may have.
-pub(crate) fn is_prefix(byte: &u8) -> bool {
+pub(crate) const fn is_prefix(byte: u8) -> bool {
     matches!(byte, 0x2e | 0x3e | 0x67 | 0xf2 | 0xf3 | 0x40..=0x4f)
 }
 

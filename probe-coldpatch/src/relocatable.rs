@@ -23,7 +23,7 @@ use object::{I64, U16, U32, U64};
 use crate::error::Error;
 use crate::file::{File, PAGE, SECTION_LEN, Section, Segment, field, put, put_short, table};
 use crate::patch::{Call, Probe, SITE_IN_THUNK, THUNK, is_prefix};
-use crate::tables::{CODE, DEFINITIONS, NOTE, RECORDS, TEXTS, Tables};
+use crate::tables::{CODE, DEFINITIONS, NOTE, RECORDS, TEXTS, Tables, record_head};
 
 /// The address of the first section in an image.
 const FIRST: u64 = 0x10_0000;
@@ -241,7 +241,7 @@ impl<'a> Object<'a> {
         let section = &self.file.sections[number];
         let is_code = section.flags.0 & elf::SHF_EXECINSTR.0 != 0;
         let bytes = self.file.part(section.offset + offset..section.range().end);
-        let prefixes = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+        let prefixes = bytes.iter().take_while(|byte| is_prefix(**byte)).count();
         let own = match bytes.get(prefixes..)? {
             [0xe8 | 0xe9, ..] => 5,
             [0xff, 0x15 | 0x25, ..] => 6,
@@ -312,7 +312,7 @@ impl<'a> Object<'a> {
             records.entry(*number).or_default().push([site, stub]);
         }
         writer.add_tables(&tables, &records)?;
-        writer.finish()
+        Ok(writer.finish())
     }
 }
 
@@ -418,7 +418,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds a section, with its relocations. Returns their numbers.
-    fn add(&mut self, new: New<'_>) -> Result<(usize, Option<usize>), Error> {
+    fn add(&mut self, new: New<'_>) -> (usize, Option<usize>) {
         let New { name, kind, flags, link, align, bytes, relocations } = new;
         let number = self.sections.len();
         let group = flags & elf::SHF_GROUP.0;
@@ -437,7 +437,7 @@ impl<'a> Writer<'a> {
         };
         self.sections.push(section);
         if relocations.is_empty() {
-            return Ok((number, None));
+            return (number, None);
         }
         let name = self.add_name(&format!(".rela{name}"));
         let offset = self.append(&relocations.concat(), 8);
@@ -454,7 +454,7 @@ impl<'a> Writer<'a> {
             entry_len: RELOCATION_LEN,
             ..section
         });
-        Ok((number, Some(number + 1)))
+        (number, Some(number + 1))
     }
 
     /// Appends bytes. Returns their place.
@@ -490,7 +490,7 @@ impl<'a> Writer<'a> {
         let (groups_of, mut joining) = (self.groups(), BTreeMap::<usize, Vec<usize>>::new());
         for (section, records) in records {
             let groups = self.sections[*section].flags.0 & elf::SHF_GROUP.0;
-            let head: Vec<u8> = records.iter().flat_map(|_| tables.record_head()).collect();
+            let head: Vec<u8> = records.iter().flat_map(|_| record_head()).collect();
             let mut relocations = Vec::new();
             for (at, [site, stub]) in (0..).step_by(16).zip(records) {
                 for (field, (symbol, to)) in [(4, site), (8, stub), (12, stub)] {
@@ -499,7 +499,7 @@ impl<'a> Writer<'a> {
             }
             let flags = alloc | elf::SHF_LINK_ORDER.0 | groups;
             let new = New { link: *section, ..progbits(RECORDS, flags, 4, &head, relocations) };
-            let (number, relocations) = self.add(new)?;
+            let (number, relocations) = self.add(new);
             if groups != 0 {
                 let group =
                     *groups_of.get(section).ok_or_else(|| Error::damaged("its groups lack a section"))?;
@@ -536,12 +536,13 @@ impl<'a> Writer<'a> {
             relocations.push(relocation(field, first + olds + number, elf::R_X86_64_PC64, 0));
         }
         let new = New { kind: elf::SHT_NOTE, ..progbits(NOTE, alloc, 4, &note, relocations) };
-        self.add(new).map(|_| ())
+        self.add(new);
+        Ok(())
     }
 
     /// Adds a section that has a symbol already: that of the section with this number among them.
     fn add_one(&mut self, new: New<'_>, number: usize) -> Result<(), Error> {
-        let (section, _) = self.add(new)?;
+        let (section, _) = self.add(new);
         let section = u16::try_from(section).map_err(|_| Error::unsuitable("has too many sections"))?;
         self.locals[number] = symbol(0, elf::STT_SECTION.0, 0, section);
         Ok(())
@@ -561,7 +562,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes symbols, names and section headers.
-    fn finish(mut self) -> Result<Vec<u8>, Error> {
+    fn finish(mut self) -> Vec<u8> {
         let file = &self.object.file;
         let old = file.part(file.sections[self.object.symbols].range());
         let split = to_usize(SYMBOL_LEN * u64::from(self.first_global));
@@ -581,7 +582,7 @@ impl<'a> Writer<'a> {
         }
         self.sections[self.object.symbols].info += more;
         write_sections(&mut self.out, &self.sections);
-        Ok(self.out)
+        self.out
     }
 }
 

@@ -11,7 +11,8 @@ pub(crate) const CODE: &str = ".text.latent_probe";
 pub(crate) const TEXTS: &str = ".rodata.latent_probe";
 
 /// Bytes of a definition, and of the text that fits into it.
-pub(crate) const DEFINITION_LEN: u64 = 192;
+const DEFINITION_SIZE: usize = 192;
+pub(crate) const DEFINITION_LEN: u64 = DEFINITION_SIZE as u64;
 const INLINE_TEXT: usize = 144;
 /// Offsets in a definition: the text's address, and the text.
 pub(crate) const TEXT_ADDR: u64 = 40;
@@ -115,13 +116,6 @@ impl<'a> Tables<'a> {
         Some(records)
     }
 
-    /// Returns a record without its addresses.
-    pub(crate) fn record_head(&self) -> [u8; 16] {
-        let mut record = [0; 16];
-        record[..4].copy_from_slice(&RECORD_HEAD);
-        record
-    }
-
     fn stub(&self, probe: usize) -> u64 {
         self.stubs + STUB_LEN * probe as u64
     }
@@ -164,7 +158,7 @@ impl<'a> Tables<'a> {
     pub(crate) fn definitions(&self, texts: &LongTexts, has_addrs: bool) -> Vec<u8> {
         let mut all = Vec::new();
         for (probe, long) in self.probes.iter().zip(&texts.places) {
-            let mut bytes = [0; DEFINITION_LEN as usize];
+            let mut bytes = [0; DEFINITION_SIZE];
             let text = [probe.path.as_bytes(), probe.file.as_bytes()].concat();
             let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes();
             let addr = long.filter(|_| has_addrs).map_or(0, |at| self.texts + at);
@@ -176,7 +170,7 @@ impl<'a> Tables<'a> {
                 (24, &probe.line.to_le_bytes()),
                 (32, &short(probe.path.len())),
                 (34, &short(probe.file.len())),
-                (TEXT_ADDR as usize, &addr.to_le_bytes()),
+                (40, &addr.to_le_bytes()),
             ];
             for (at, part) in parts {
                 bytes[at..at + part.len()].copy_from_slice(part);
@@ -188,6 +182,13 @@ impl<'a> Tables<'a> {
         }
         all
     }
+}
+
+/// Returns a record without its addresses.
+pub(crate) fn record_head() -> [u8; 16] {
+    let mut record = [0; 16];
+    record[..4].copy_from_slice(&RECORD_HEAD);
+    record
 }
 
 /// Texts outside of their definitions.

@@ -1,5 +1,6 @@
 //! `coldpatch`: calls of hooks in a file ▸ NOPs, and the table or the list of their sites.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
@@ -135,7 +136,7 @@ fn of_object(name: &str, own_path: &Path, bytes: &[u8], totals: &mut Totals) -> 
 fn of_archive(name: &str, path: &Path, bytes: &[u8], totals: &mut Totals) -> Result<Vec<u8>, Failure> {
     let refused = |error| Failure::Input(format!("{name} {error}"));
     let members = archive::members(bytes).map_err(refused)?;
-    let mut new = HashMap::new();
+    let mut new = BTreeMap::new();
     for (number, member) in members.iter().enumerate() {
         // Other members are tables, or what a compiler keeps for the link.
         if member.bytes.starts_with(b"\x7fELF") {
@@ -209,20 +210,17 @@ impl Totals {
                 continue;
             }
             let function = it.functions[0];
-            let described = match functions.get(&function) {
-                Some(known) => known,
-                None => {
-                    let described = match found.function(function)? {
-                        Some(Pointer::Here(addr)) if image.is_code(addr, 1) => {
-                            symbols.describe(usize::try_from(addr).unwrap_or(usize::MAX))
-                        }
-                        Some(Pointer::Elsewhere(name)) => {
-                            symbols.describe_site(it.at, Some(demangled_path(&name)))
-                        }
-                        _ => symbols.describe_site(it.at, None),
-                    };
-                    functions.entry(function).or_insert(described)
-                }
+            let described = match functions.entry(function) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(entry) => entry.insert(match found.function(function)? {
+                    Some(Pointer::Here(addr)) if image.is_code(addr, 1) => {
+                        symbols.describe(usize::try_from(addr).unwrap_or(usize::MAX))
+                    }
+                    Some(Pointer::Elsewhere(name)) => {
+                        symbols.describe_site(it.at, Some(demangled_path(&name)))
+                    }
+                    _ => symbols.describe_site(it.at, None),
+                }),
             };
             let probe = Probe {
                 kind: it.kind,

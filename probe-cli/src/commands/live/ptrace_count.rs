@@ -20,11 +20,11 @@ use crate::text::count;
 
 const COUNT: &str = "count";
 
-pub(super) fn run(args: &Measure, list: Option<&PathBuf>, is_json: bool) -> Result<Output, Failure> {
+pub(super) fn run(args: &Measure, sites: Option<&PathBuf>, is_json: bool) -> Result<Output, Failure> {
     let pid = id(args.target.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
-    let mut counting = Counting::start(pid, &selector, opened(list)?.as_ref())?;
+    let mut counting = Counting::start(pid, &selector, opened(sites)?.as_ref())?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
@@ -133,8 +133,8 @@ fn id(pid: Option<u32>) -> Result<u32, Failure> {
     pid.ok_or_else(|| Failure::Usage("--ptrace is about a process: give `-p PID`".to_owned()))
 }
 
-fn opened(list: Option<&PathBuf>) -> Result<Option<SiteList>, Failure> {
-    list.map(|path| SiteList::open(path)).transpose()
+fn opened(path: Option<&PathBuf>) -> Result<Option<SiteList>, Failure> {
+    path.map(|path| SiteList::open(path)).transpose()
 }
 
 fn parsed(text: &str) -> Result<Selector, Failure> {
