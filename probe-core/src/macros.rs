@@ -197,50 +197,38 @@ macro_rules! __probe_v1_skipped {
 }
 
 /// The definition of a probe, as a static named `__PROBE_DEFINITION`. `("name", "notes")` names the
-/// probe.
+/// probe. A tool that places probes in a text adds the line and column of the function. Otherwise
+/// they are those of the call.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_definition {
-    ($kind:ident, $probe:tt; $($field:literal),*) => {
-        $crate::__private::v1::collect! {
-            static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::described! {
-                new($crate::__private::v1::Kind::$kind), $probe; $($field),*
-            };
-        }
-    };
-}
-
-/// The value of one or several definitions, made by `Definition::$new`. A tool that places probes
-/// in a text gives the line and column of the function. Otherwise they are those of the call.
-#[cfg(not(probe_backend = "off"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_described {
-    ($new:ident $kind:tt, ($name:literal, $notes:literal); $($field:literal),*) => {
-        $crate::__private::v1::described! {
-            $new $kind, ($name, $notes, $crate::__private::v1::line!(), $crate::__private::v1::column!());
+    ($kind:ident, ($name:literal, $notes:literal); $($field:literal),*) => {
+        $crate::__private::v1::definition! {
+            $kind, ($name, $notes, $crate::__private::v1::line!(), $crate::__private::v1::column!());
             $($field),*
         }
     };
     (
-        $new:ident($($kind:expr)?), ($name:literal, $notes:literal, $line:expr, $column:expr);
-        $($field:literal),*
+        $kind:ident, ($name:literal, $notes:literal, $line:expr, $column:expr); $($field:literal),*
     ) => {
-        $crate::__private::v1::Definition::$new(
-            $($kind,)?
-            $crate::__private::v1::concat!(
-                $crate::__private::v1::module_path!(), "::", $name,
-                $crate::__private::v1::file!(),
-                $($field, "\n",)*
-                $notes,
-            ),
-            $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name),
-            $crate::__private::v1::file!(),
-            $notes,
-            $line,
-            $column,
-        )
+        $crate::__private::v1::collect! {
+            static __PROBE_DEFINITION: $crate::__private::v1::Definition =
+                $crate::__private::v1::Definition::new(
+                    $crate::__private::v1::Kind::$kind,
+                    $crate::__private::v1::concat!(
+                        $crate::__private::v1::module_path!(), "::", $name,
+                        $crate::__private::v1::file!(),
+                        $($field, "\n",)*
+                        $notes,
+                    ),
+                    $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name),
+                    $crate::__private::v1::file!(),
+                    $notes,
+                    $line,
+                    $column,
+                );
+        }
     };
 }
 

@@ -54,7 +54,7 @@ pub use {
     crate::abi::Definition,
     crate::{
         __probe_v1_capture as capture, __probe_v1_collect as collect, __probe_v1_definition as definition,
-        __probe_v1_described as described, __probe_v1_ended as ended, __probe_v1_entry_site as entry_site,
+        __probe_v1_ended as ended, __probe_v1_entry_site as entry_site,
     },
 };
 

@@ -126,18 +126,18 @@ impl Definition {
         }
     }
 
-    /// Makes the definitions of a function's entry and exit, in this order.
+    /// Makes the definitions of a function's entry and exit, in this order, without fields.
     ///
     /// # Panics
     /// The same as [`new`](Self::new).
     pub const fn entry_and_exit(
         text: &'static str,
-        path: &str,
         file: &str,
         notes: &str,
         line: u32,
         column: u32,
     ) -> [Self; 2] {
+        let (path, _) = text.split_at(text.len() - file.len() - notes.len());
         [
             Self::new(Kind::Entry, text, path, file, notes, line, column),
             Self::new(Kind::Exit, text, path, file, notes, line, column),

@@ -91,18 +91,60 @@ macro_rules! __probe_v1_stub {
 }
 
 /// The sites of an entry and an exit without fields. Their definitions are one static: a static
-/// takes more compile time than everything else here.
+/// takes more compile time than everything else here. Nor does it call other macros, as `define!`
+/// does: each expansion of one takes a tenth of the rest. `function!` says what `$line` is.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_entry_and_exit {
-    ($probe:tt) => {
+    (($name:literal, $notes:literal)) => {
+        $crate::__private::v1::entry_and_exit! {
+            ($name, $notes, $crate::__private::v1::line!(), $crate::__private::v1::column!())
+        }
+    };
+    (($name:literal, $notes:literal, $line:expr, $column:expr)) => {
         let __probe_exit = {
-            $crate::__private::v1::collect! {
-                static __PROBE_DEFINITION: [$crate::__private::v1::Definition; 2] =
-                    $crate::__private::v1::described! { entry_and_exit(), $probe; };
+            // SAFETY: the section holds definitions only (docs/abi.md), and these are two.
+            #[used]
+            #[unsafe(link_section = "linkme_PROBE_DEFINITIONS_V1")]
+            static __PROBE_DEFINITION: [$crate::__private::v1::Definition; 2] =
+                $crate::__private::v1::Definition::entry_and_exit(
+                    $crate::__private::v1::concat!(
+                        $crate::__private::v1::module_path!(), "::", $name,
+                        $crate::__private::v1::file!(),
+                        $notes,
+                    ),
+                    $crate::__private::v1::file!(),
+                    $notes,
+                    $line,
+                    $column,
+                );
+            enum __Entry {}
+            impl $crate::__private::v1::Stub for __Entry {
+                #[unsafe(naked)]
+                extern "C" fn stub() {
+                    $crate::__private::v1::naked_asm!(
+                        // As in `stub!`.
+                        ".hidden {definition}",
+                        "push rdi",
+                        "lea rdi, [rip + {definition}]",
+                        "jmp [rdi]",
+                        definition = sym __PROBE_DEFINITION,
+                    )
+                }
             }
-            $crate::__private::v1::stub! { __Entry, "lea rdi, [rip + {definition}]" }
-            $crate::__private::v1::stub! { __Exit, "lea rdi, [rip + {definition} + 192]" }
+            enum __Exit {}
+            impl $crate::__private::v1::Stub for __Exit {
+                #[unsafe(naked)]
+                extern "C" fn stub() {
+                    $crate::__private::v1::naked_asm!(
+                        ".hidden {definition}",
+                        "push rdi",
+                        "lea rdi, [rip + {definition} + 192]",
+                        "jmp [rdi]",
+                        definition = sym __PROBE_DEFINITION,
+                    )
+                }
+            }
             $crate::__private::v1::enter::<__Entry, __Exit>()
         };
     };

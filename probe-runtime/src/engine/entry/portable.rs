@@ -79,8 +79,7 @@ pub(crate) mod calibration {
 
     use probe_core::abi::Definition;
 
-    pub(crate) static CALL: [Definition; 2] =
-        Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
+    pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "", "", 0, 0);
 
     /// Delivers an entry and an exit, as a call of the function would if its sites were active.
     pub(crate) fn call() {

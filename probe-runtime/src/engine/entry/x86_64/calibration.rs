@@ -10,7 +10,7 @@ use crate::engine::dispatch::layout::SCRATCH;
 use probe_core::abi::Definition;
 use probe_core::site::backend::call as hit;
 
-pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
+pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "", "", 0, 0);
 
 /// Delivers an entry and an exit, as a call of the function would if its sites were active.
 pub(crate) fn call() {

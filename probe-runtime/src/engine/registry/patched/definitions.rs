@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn what_is_fixed_stays_when_the_others_are_forgotten() {
-        static FIXED: [Definition; 2] = Definition::entry_and_exit("", "", "", "", 1, 1);
-        static OTHERS: [Definition; 2] = Definition::entry_and_exit("", "", "", "", 2, 1);
+        static FIXED: [Definition; 2] = Definition::entry_and_exit("", "", "", 1, 1);
+        static OTHERS: [Definition; 2] = Definition::entry_and_exit("", "", "", 2, 1);
         let id = ProbeId::new;
         let mut all = Definitions::default();
         all.fix(&FIXED);
