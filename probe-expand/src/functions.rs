@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Group, LexError, Span, TokenStream, TokenTree, extra};
 
+use syn::punctuated::Punctuated;
+
 use crate::asynchronous::asynchronous;
 use crate::check::{too_small, unsupported};
 use crate::model::{Block, Element, Function, Inside};
@@ -71,6 +73,8 @@ pub struct FoundInclude {
     pub modules: Vec<String>,
     /// The file, as the text names it.
     pub path: String,
+    /// For `include!(concat!(env!("CARGO_MANIFEST_DIR"), "path"))`, the place of `env`.
+    pub in_package: Option<usize>,
 }
 
 /// Finds the functions and modules of a file.
@@ -229,8 +233,12 @@ impl Walk {
 
     /// Takes the argument of an `include!`. Files that only a macro's expansion names stay unknown.
     fn include(&mut self, arguments: &Group) {
+        let modules = self.module_names();
         if let Ok(path) = syn::parse2::<syn::LitStr>(arguments.stream()) {
-            self.found.includes.push(FoundInclude { modules: self.module_names(), path: path.value() });
+            self.found.includes.push(FoundInclude { modules, path: path.value(), in_package: None });
+        } else if let Some((path, span)) = in_package(arguments.stream()) {
+            let in_package = Some(self.begin(span));
+            self.found.includes.push(FoundInclude { modules, path, in_package });
         }
     }
 
@@ -252,6 +260,23 @@ fn is_macro(before: &[TokenTree]) -> bool {
 /// Returns whether the next group is the arguments of `include!`.
 fn is_include(before: &[TokenTree]) -> bool {
     matches!(before, [.., TokenTree::Ident(word), bang] if word == "include" && is_punct(bang, '!'))
+}
+
+/// Reads `concat!(env!("CARGO_MANIFEST_DIR"), "path", …)`: the path, and the place of `env`.
+fn in_package(arguments: TokenStream) -> Option<(String, Span)> {
+    let call = syn::parse2::<syn::Macro>(arguments).ok().filter(|it| it.path.is_ident("concat"))?;
+    let parts = call.parse_body_with(Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated).ok()?;
+    let mut parts = parts.iter();
+    let Some(syn::Expr::Macro(variable)) = parts.next() else { return None };
+    let name = variable.mac.parse_body::<syn::LitStr>().ok()?.value();
+    if !variable.mac.path.is_ident("env") || name != "CARGO_MANIFEST_DIR" {
+        return None;
+    }
+    let path = parts.map(|part| match part {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    });
+    Some((path.collect::<Option<String>>()?, variable.mac.path.segments[0].ident.span()))
 }
 
 /// Returns whether the next group is the rules of a macro, or declares foreign functions.
@@ -415,10 +440,16 @@ mod tests {
             mod m { std::include! { r"b.rs" } include!(concat!(env!("OUT_DIR"), "/c.rs")); }
             const D: &str = include_str!("d");
             fn e() { let e = include!("e.rs"); f() }
+            include!(concat!(env!("CARGO_MANIFEST_DIR"), "/f", "/g.rs",));
         "#;
-        let shown: Vec<_> =
-            find(text).unwrap().includes.into_iter().map(|it| (it.modules, it.path)).collect();
-        assert_eq!(shown, [(vec![], "a.rs".to_owned()), (vec!["m".to_owned()], "b.rs".to_owned())]);
+        let shown: Vec<_> = find(text)
+            .unwrap()
+            .includes
+            .into_iter()
+            .map(|it| (it.modules.concat(), it.path, it.in_package.map(|at| &text[at..at + 5])))
+            .collect();
+        let shown: Vec<_> = shown.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), *c)).collect();
+        assert_eq!(shown, [("", "a.rs", None), ("m", "b.rs", None), ("", "/f/g.rs", Some("env!("))]);
     }
 
     #[test]
