@@ -13,9 +13,9 @@ use probe_cli::output::Failure;
 use probe_lang::Selector;
 
 use crate::args::Build;
-use crate::choice::Choice;
+use crate::choice::{Candidate, Choice};
 use crate::listing::{FILE, Listed, Listing, meaning};
-use crate::lock::LockFile;
+use crate::lock::{self, LockFile};
 use crate::runtime::{self, Cargo, LIBRARY_VARIABLE};
 
 /// The names under which cargo starts this program, in the folder of the choice.
@@ -24,6 +24,9 @@ pub const COMPILER: &str = "rustc-with-probes";
 pub const DOCUMENTER: &str = "rustdoc-with-probes";
 /// As above, for the programs: `probectl run`.
 pub const PROBECTL: &str = "probectl";
+
+/// As above, to take `Cargo.lock` away after a kill.
+pub const KEEPER: &str = "keeper";
 
 /// The measurement of the programs, and how they learn of it.
 pub enum Measured {
@@ -75,6 +78,7 @@ impl Workspace {
             all: build.all,
             runtime: runtime::build(&cargo, &version, &targets)?,
             wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
+            documenter: env::var_os("RUSTDOC").filter(|it| !it.is_empty()).map(PathBuf::from),
         };
         let folder = target_folder.join("latent-probes").join(choice.name());
         // Cargo knows a wrapper only for crates of the workspace.
@@ -100,7 +104,7 @@ impl Workspace {
         fs::create_dir_all(&self.folder)?;
         self.choice.write(&self.folder)?;
         let own = env::current_exe()?;
-        for name in [COMPILER, DOCUMENTER, PROBECTL] {
+        for name in [COMPILER, DOCUMENTER, PROBECTL, KEEPER] {
             let link = self.folder.join(name);
             if fs::read_link(&link).is_ok_and(|to| to == own) {
                 continue;
@@ -126,19 +130,52 @@ impl Workspace {
             }
         }
         cargo.args(&self.arguments).args(&self.program);
-        let wrapper = self.folder.join(COMPILER);
-        let of_all =
-            if self.choice.deps.is_some() { wrapper.clone().into_os_string() } else { OsString::new() };
-        cargo.env("RUSTC_WRAPPER", of_all).env("RUSTC_WORKSPACE_WRAPPER", wrapper);
+        // The first also takes the place of one in cargo's settings. An empty one would do so, but
+        // then cargo asks the compiler for its version at each call.
+        for variable in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+            cargo.env(variable, self.folder.join(COMPILER));
+        }
         cargo.env("RUSTDOC", self.folder.join(DOCUMENTER));
         if let Measured::Probes(text) = measured {
             cargo.env("PROBES", text);
         }
-        let _lock = LockFile::absent(&self.root, &self.target_folder)?;
-        let status = cargo.status().map_err(|error| {
-            Failure::Input(format!("{} can't be started: {error}", self.cargo.program.display()))
-        })?;
+        let mut lock = LockFile::absent(&self.root, &self.target_folder, &self.folder.join(KEEPER))
+            .map_err(Failure::input)?;
+        let status = lock::run(cargo, &mut lock)?;
+        drop(lock);
+        for note in self.notes() {
+            eprintln!("note: {note}");
+        }
         Ok(exit_code(status))
+    }
+
+    /// Returns a note for each selector that selects no function with a probe.
+    fn notes(&self) -> Vec<String> {
+        let listings = self.listings();
+        let chosen = [("--only", &self.choice.only, false), ("--deps", &self.choice.deps, true)];
+        let note = |(option, text, is_dependency): (&str, &Option<String>, bool)| {
+            let text = text.as_ref()?;
+            let functions = listings.iter().filter(|it| it.is_dependency == is_dependency);
+            let functions: Vec<_> = functions.flat_map(|it| &it.functions).collect();
+            let selector = Selector::parse(text).ok()?;
+            let candidates: Vec<_> = functions.iter().map(|it| Candidate::of(it)).collect();
+            let selected = || functions.iter().zip(&candidates).filter(|(_, it)| selector.matches(*it));
+            if functions.is_empty() || selected().any(|(it, _)| it.reason.is_none()) {
+                return None;
+            }
+            Some(match selected().count() {
+                0 => {
+                    let meant = selector.suggest(candidates.iter()).to_string();
+                    format!("{option} {text} selects no function; {meant}")
+                        .trim_end_matches([' ', ';'])
+                        .to_owned()
+                }
+                _ => {
+                    format!("no function that {option} {text} selects has a probe; see `cargo probe explain`")
+                }
+            })
+        };
+        chosen.into_iter().filter_map(note).collect()
     }
 
     /// Returns the words that start a program with an agent.
@@ -243,10 +280,11 @@ fn folders(cargo: &Cargo, arguments: &[OsString]) -> Result<[PathBuf; 2], Failur
 /// Runs rustdoc for the tests in comments: it finds the runtime that the crate was built with.
 pub fn document(folder: &Path, arguments: &[OsString]) -> Result<ExitCode, Failure> {
     let choice = Choice::read(folder).map_err(|error| Failure::Input(error.to_string()))?;
-    let mut command = Command::new("rustdoc");
+    let mut command = Command::new(choice.documenter.as_deref().unwrap_or(Path::new("rustdoc")));
     command.args(arguments);
     choice.runtime.add_folders_to(&mut command);
-    let status =
-        command.status().map_err(|error| Failure::Input(format!("rustdoc can't be started: {error}")))?;
+    let status = command.status().map_err(|error| {
+        Failure::Input(format!("{} can't be started: {error}", command.get_program().display()))
+    })?;
     Ok(exit_code(status))
 }

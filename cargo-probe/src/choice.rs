@@ -14,7 +14,7 @@ use probe_lang::Selectable;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::listing::write_json;
+use crate::listing::{Listed, write_json};
 
 /// The name of the file.
 pub const FILE: &str = "choice.json";
@@ -32,6 +32,8 @@ pub struct Choice {
     pub runtime: Runtime,
     /// The wrapper that the user's own settings have put around the compiler.
     pub wrapper: Option<PathBuf>,
+    /// The user's own `rustdoc`.
+    pub documenter: Option<PathBuf>,
 }
 
 /// The compiled runtime.
@@ -87,6 +89,7 @@ impl Choice {
 }
 
 /// A function, to be matched by a selector.
+#[derive(Debug)]
 pub struct Candidate<'a> {
     /// The path of its probe.
     pub path: &'a str,
@@ -94,6 +97,14 @@ pub struct Candidate<'a> {
     pub file: &'a str,
     /// Its line.
     pub line: u32,
+}
+
+impl<'a> Candidate<'a> {
+    /// Takes a function of a listing.
+    pub fn of(listed: &'a Listed) -> Self {
+        let line = u32::try_from(listed.line).unwrap_or(u32::MAX);
+        Self { path: &listed.path, file: &listed.file, line }
+    }
 }
 
 impl Selectable for Candidate<'_> {

@@ -26,34 +26,34 @@ use rustc_hash::FxHasher;
 
 use crate::cargo::{COMPILER, exit_code};
 use crate::choice::{Candidate, Choice, Library};
-use crate::insert::{DECLARATION, Insertion, RUNTIME, insert, probe};
+use crate::insert::{DECLARATION, Insertion, RUNTIME, insert};
 use crate::invocation::Invocation;
 use crate::listing::{Listed, Listing};
 use crate::mirror;
 use crate::sources::{self, Source};
 
 /// How often functions that the compiler blames lose their probes.
-const MAX_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 10;
 /// How many of these rounds take single functions; later ones take whole files.
-const ROUNDS_BY_FUNCTION: usize = 5;
+const ROUNDS_BY_FUNCTION: usize = 7;
 
 /// Runs the compiler. `folder` has the choice; the first argument is the compiler.
 pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     let choice = Choice::read(folder)?;
-    // Cargo puts the wrapper of all crates around that of the workspace's.
-    let is_wrapper = |it: &&OsString| Path::new(it).file_name().is_some_and(|name| name == COMPILER);
-    let arguments =
-        if arguments.first().as_ref().is_some_and(is_wrapper) { &arguments[1..] } else { arguments };
+    // Cargo puts the wrapper of all crates around that of the workspace's. Both are this program.
+    let is_of_workspace =
+        arguments.first().is_some_and(|it| Path::new(it).file_name().is_some_and(|name| name == COMPILER));
+    let arguments = if is_of_workspace { &arguments[1..] } else { arguments };
     let Some((rustc, arguments)) = arguments.split_first() else {
         return Err(io::Error::other("the compiler is missing"));
     };
-    let compiler = Compiler { choice: &choice, rustc, arguments };
+    let compiler = Compiler { choice: &choice, rustc, arguments, is_of_workspace };
     let invocation = Invocation::of(arguments);
     let Some(runtime) = invocation.as_ref().and_then(|it| compiler.runtime_for(it)) else {
         return Ok(exit_code(compiler.plain(arguments).status()?));
     };
     let invocation = invocation.unwrap_or_default();
-    let mut unit = Unit::of(folder, &choice, &invocation)?;
+    let mut unit = Unit::of(folder, &choice, &invocation, is_of_workspace)?;
     let mut last = None;
     for round in 0..MAX_ROUNDS {
         if !unit.write(&invocation)? {
@@ -67,6 +67,7 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             .arg(joined(&["--remap-path-prefix=".as_ref(), unit.mirror.as_os_str(), "=/".as_ref()]));
         let run = Run::of(command)?;
         if run.status.success() {
+            unit.correct_files_read(&invocation)?;
             run.tell();
             return Ok(ExitCode::SUCCESS);
         }
@@ -98,6 +99,7 @@ struct Compiler<'a> {
     choice: &'a Choice,
     rustc: &'a OsStr,
     arguments: &'a [OsString],
+    is_of_workspace: bool,
 }
 
 impl Compiler<'_> {
@@ -123,7 +125,7 @@ impl Compiler<'_> {
         if invocation.is_for_compiler {
             return None;
         }
-        if !invocation.is_of_workspace() && self.choice.deps.is_none() {
+        if !self.is_of_workspace && self.choice.deps.is_none() {
             return None;
         }
         let libraries = &self.choice.runtime.libraries;
@@ -152,7 +154,12 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(folder: &Path, choice: &Choice, invocation: &Invocation) -> io::Result<Self> {
+    fn of(
+        folder: &Path,
+        choice: &Choice,
+        invocation: &Invocation,
+        is_of_workspace: bool,
+    ) -> io::Result<Self> {
         let home = env::current_dir()?;
         let folder = folder.join("crates").join(invocation.unit_name());
         let mirror = folder.join("mirror");
@@ -167,7 +174,7 @@ impl Unit {
             before.functions.iter().find(|it| it.path == path && it.refused == Some(text))
         };
         let sources = sources::read(&invocation.root);
-        let selector = if invocation.is_of_workspace() { &choice.only } else { &choice.deps };
+        let selector = if is_of_workspace { &choice.only } else { &choice.deps };
         let selector = selector.as_deref().map(Selector::parse).transpose().map_err(io::Error::other)?;
         let (mut functions, mut places, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for (file, source) in sources.iter().enumerate() {
@@ -191,11 +198,12 @@ impl Unit {
                 let candidate =
                     Candidate { path: &path, file: &name, line: u32::try_from(line).unwrap_or(u32::MAX) };
                 let refused = was_refused(&path, hash_of(source, function));
+                let by_attribute = refused.is_some_and(|it| it.by_attribute);
                 let reason = match () {
                     () if function.refusal.is_some() => function.refusal,
                     () if selector.as_ref().is_some_and(|it| !it.matches(&candidate)) => Some("filtered"),
                     () if !choice.all && function.too_small.is_some() => function.too_small,
-                    () if probe(&source.text, &source.lines, function).is_none() => Some("line"),
+                    () if source.probe(function, by_attribute).is_none() => Some("line"),
                     () => refused.and_then(|it| it.reason.as_deref()),
                 };
                 functions.push(Listed {
@@ -203,6 +211,7 @@ impl Unit {
                     path,
                     file: name.clone(),
                     line,
+                    by_attribute,
                     refused: refused.and_then(|it| it.refused),
                 });
                 places.push((file, number));
@@ -212,6 +221,7 @@ impl Unit {
             krate: invocation.crate_name.clone(),
             root: invocation.root.display().to_string(),
             is_test: invocation.is_test,
+            is_dependency: !is_of_workspace,
             functions,
             unread,
         };
@@ -230,7 +240,7 @@ impl Unit {
         for (number, listed) in self.listing.functions.iter().enumerate() {
             if listed.reason.is_none()
                 && let Some((source, function)) = self.found(number)
-                && let Some(insertion) = probe(&source.text, &source.lines, function)
+                && let Some(insertion) = source.probe(function, listed.by_attribute)
             {
                 insertions.entry(self.places[number].0).or_default().push(insertion);
             }
@@ -244,6 +254,18 @@ impl Unit {
         {
             let declaration = Insertion { at: root.text.len(), text: DECLARATION.to_owned() };
             insertions.entry(0).or_default().push(declaration);
+        }
+        // The compiler finds an included file by the name of the package's folder. In the mirror it
+        // needs the mirror's, too.
+        let mirror = format!("{:?}, ", self.mirror.to_string_lossy());
+        let including = (0..)
+            .zip(&self.sources)
+            .flat_map(|(file, source)| source.in_package().map(move |(at, included)| (file, at, included)));
+        for (file, at, included) in including {
+            if let Some(included) = self.sources.iter().position(|it| it.path == included) {
+                insertions.entry(file).or_default().push(Insertion { at, text: mirror.clone() });
+                insertions.entry(included).or_default();
+            }
         }
         let mut texts: BTreeMap<PathBuf, String> = insertions
             .into_iter()
@@ -260,8 +282,23 @@ impl Unit {
         Ok(true)
     }
 
+    /// Lets cargo watch the user's files: those that the program includes from the package's folder
+    /// were read from the mirror, by absolute paths.
+    fn correct_files_read(&self, invocation: &Invocation) -> io::Result<()> {
+        if self.sources.iter().all(|source| source.in_package().next().is_none()) {
+            return Ok(());
+        }
+        let list = invocation.files_read();
+        let Ok(text) = fs::read_to_string(&list) else { return Ok(()) };
+        // As the compiler writes names with spaces.
+        let mirror = self.mirror.to_string_lossy().replace(' ', "\\ ");
+        let corrected = text.replace(&format!("{mirror}/"), "/");
+        if corrected == text { Ok(()) } else { fs::write(list, corrected) }
+    }
+
     /// Takes the probes of the functions that the first error names, and others of its kind. Errors
-    /// of another kind may only follow from it. Returns whether there was one.
+    /// of another kind may only follow from it. A probe that was a statement first becomes an
+    /// attribute. Returns whether there was one.
     ///
     /// The first of these that finds a function decides: the primary places of the errors, all
     /// their places, their lines, their files. An attribute around functions has only the last.
@@ -298,10 +335,17 @@ impl Unit {
             blamed = within(|_| 0..=usize::MAX);
         }
         for (number, message) in &blamed {
-            let text = self.found(*number).map(|(source, function)| hash_of(source, function));
+            let Some((source, function)) = self.found(*number) else { continue };
+            let text = hash_of(source, function);
+            let attribute = source.probe(function, true);
+            let is_other = attribute.is_some() && attribute != source.probe(function, false);
             let listed = &mut self.listing.functions[*number];
-            listed.reason = Some(format!("the compiler refuses it: {message}"));
-            listed.refused = text;
+            listed.refused = Some(text);
+            if is_other && !by_file && !listed.by_attribute {
+                listed.by_attribute = true;
+            } else {
+                listed.reason = Some(format!("the compiler refuses it: {message}"));
+            }
         }
         !blamed.is_empty()
     }

@@ -28,19 +28,22 @@ pub struct Insertion {
     pub text: String,
 }
 
-/// Returns the insertion that probes a function; `None` if it would move code of its line.
-pub fn probe(text: &str, lines: &Lines, function: &FoundFunction) -> Option<Insertion> {
+/// Returns the insertion that probes a function; `None` if it would move code of its line. An
+/// attribute is for a function whose body others read, such as a macro that knows its statements.
+pub fn probe(text: &str, lines: &Lines, function: &FoundFunction, by_attribute: bool) -> Option<Insertion> {
     let name = function.name.as_str();
     let [first, _] = function.body?;
     let is_free = |at: usize| {
         let begins = text[..at].rfind('\n').map_or(0, |it| it + 1);
         !text[begins..at].trim_start().starts_with("//") && is_end_of_line(&text[at..])
     };
-    if !function.is_future && is_free(first) {
+    if !by_attribute && !function.is_future && is_free(first) {
         let (line, column) = lines.place(text, function.name_at);
         return Some(Insertion {
             at: first,
-            text: format!("::{RUNTIME}::__private::v1::function!((\"{name}\", \"\", {line}, {column}));"),
+            text: format!(
+                "::{RUNTIME}::__private::v1::entry_and_exit!((\"{name}\", \"\", {line}, {column}));"
+            ),
         });
     }
     // Behind the function's own attributes: other macros expand first, and keep this one.
@@ -102,16 +105,16 @@ mod tests {
     fn inserted(text: &str) -> String {
         let found = probe_expand::find(text).unwrap();
         let lines = Lines::of(text);
-        insert(text, found.functions.iter().filter_map(|it| probe(text, &lines, it)).collect())
+        insert(text, found.functions.iter().filter_map(|it| probe(text, &lines, it, false)).collect())
     }
 
     #[test]
     fn statements_where_the_line_ends() {
         let text = "impl A {\n    fn b(\n        &self,\n    ) -> u8 { // c\n        d()\n    }\n}\n";
-        let statement = "::__latent_probes::__private::v1::function!((\"A::b\", \"\", 2, 8));";
+        let statement = "::__latent_probes::__private::v1::entry_and_exit!((\"A::b\", \"\", 2, 8));";
         assert_eq!(inserted(text), text.replace("u8 {", &format!("u8 {{{statement}")));
         let text = "fn a() {\n    #![allow(x)]\n    b()\n}";
-        let statement = "::__latent_probes::__private::v1::function!((\"a\", \"\", 1, 4));";
+        let statement = "::__latent_probes::__private::v1::entry_and_exit!((\"a\", \"\", 1, 4));";
         assert_eq!(inserted(text), text.replace("(x)]", &format!("(x)]{statement}")));
     }
 

@@ -1,6 +1,5 @@
 //! A command line of rustc, as far as it tells of the crate.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,8 @@ pub struct Invocation {
     pub panic: Option<String>,
     /// The end of its files' names.
     extra: String,
+    /// The folder of its files.
+    out: PathBuf,
     /// Whether it is built for tests.
     pub is_test: bool,
     /// Whether it runs in the compiler, or for cargo: a procedural macro, a build script.
@@ -56,6 +57,7 @@ impl Invocation {
                 "--edition" => value.clone_into(&mut read.edition),
                 "--target" => read.target = Some(value.to_owned()),
                 "--test" => read.is_test = true,
+                "--out-dir" => read.out = value.into(),
                 "--crate-type" => read.is_for_compiler |= value == "proc-macro",
                 "--extern" => read.is_for_compiler |= value == "proc_macro",
                 "-C" | "--codegen" => {
@@ -84,9 +86,9 @@ impl Invocation {
         arguments
     }
 
-    /// Returns whether the crate is of the workspace. Cargo names the roots of others absolutely.
-    pub fn is_of_workspace(&self) -> bool {
-        !self.root.is_absolute() || env::var_os("CARGO_PRIMARY_PACKAGE").is_some()
+    /// Returns the file in which the compiler lists those that it has read.
+    pub fn files_read(&self) -> PathBuf {
+        self.out.join(format!("{}.d", self.unit_name()))
     }
 
     /// Returns a name that no other crate of the build has.
@@ -127,6 +129,7 @@ mod tests {
             (read.unit_name().as_str(), read.target.as_deref()),
             ("net-2e", Some("x86_64-unknown-linux-gnu"))
         );
+        assert_eq!(read.files_read(), Path::new("/t/deps/net-2e.d"));
         assert!(!read.is_test && !read.is_for_compiler && read.panic.as_deref() == Some("abort"));
         let arguments: Vec<OsString> = ["--crate-name", "a", "a.rs"].map(Into::into).into();
         let read = Invocation::of(&arguments).unwrap();

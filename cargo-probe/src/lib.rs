@@ -31,7 +31,7 @@ use probe_cli::output::Failure;
 use probe_cli::{commands, output};
 
 use crate::args::{Arguments, Build, Command, Measure, sorted};
-use crate::cargo::{COMPILER, DOCUMENTER, Measured, PROBECTL, Workspace, document, selector};
+use crate::cargo::{COMPILER, DOCUMENTER, KEEPER, Measured, PROBECTL, Workspace, document, selector};
 
 /// Runs the program under the name that it was started with: `cargo-probe`, or one of those under
 /// which cargo calls it back.
@@ -42,6 +42,7 @@ pub fn main() -> ExitCode {
     let done = match own.file_name().and_then(|name| name.to_str()) {
         Some(COMPILER) => compiler::run(folder, &arguments.collect::<Vec<_>>())
             .map_err(|error| Failure::Input(format!("{}: {error}", own.display()))),
+        Some(KEEPER) => return lock::keep(&arguments.collect::<Vec<_>>()),
         Some(DOCUMENTER) => document(folder, &arguments.collect::<Vec<_>>()),
         Some(PROBECTL) => return output::print(commands::run(&probe_cli::args::Arguments::parse())).into(),
         _ => run(&Arguments::parse_from(sorted(env::args_os())).command),

@@ -20,6 +20,8 @@ pub struct Listing {
     pub root: String,
     /// Whether it is built for tests.
     pub is_test: bool,
+    /// Whether it comes from elsewhere than the workspace.
+    pub is_dependency: bool,
     /// Its functions, by file and line.
     pub functions: Vec<Listed>,
     /// Files that can't be read as Rust, with the reason.
@@ -37,6 +39,9 @@ pub struct Listed {
     pub line: usize,
     /// Why it has no probe.
     pub reason: Option<String>,
+    /// Whether its probe is an attribute, since the compiler refuses a statement.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_attribute: bool,
     /// A hash of its text when the compiler refused its probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
@@ -66,7 +71,7 @@ pub fn meaning(reason: &str) -> &str {
         "inline" => "#[inline]: small; --all probes it",
         "small" => "one short expression; --all probes it",
         "line" => "a probe would move code on its line",
-        "filtered" => "--only does not select it",
+        "filtered" => "--only, or --deps for a dependency, does not select it",
         other => other,
     }
 }

@@ -183,9 +183,11 @@ impl Package {
         arguments: &[&str],
         flags: &str,
     ) -> Result<Vec<(String, PathBuf)>, Failure> {
-        // Packages of the registry never change, so their libraries stay.
+        // Libraries stay until their sources change. Packages of the registry never do.
         let stamp = self.folder.join(format!("{}.json", name(&[&arguments.join(" "), flags])));
-        let held = fs::read(&stamp).ok().filter(|_| source().is_none());
+        let built = modified(&stamp).unwrap_or(0);
+        let is_new = source().is_none_or(|folder| last_change(&folder).is_some_and(|it| it < built));
+        let held = fs::read(&stamp).ok().filter(|_| is_new);
         let held: Option<Vec<(String, PathBuf)>> = held.and_then(|it| serde_json::from_slice(&it).ok());
         if let Some(held) = held.filter(|held| held.iter().all(|(_, file)| file.is_file())) {
             return Ok(held);
@@ -234,6 +236,23 @@ fn source() -> Option<PathBuf> {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
         own.join("probe-runtime/Cargo.toml").is_file().then(|| own.to_owned())
     })
+}
+
+/// Returns when a file of a repository's packages has last changed, or come or gone.
+fn last_change(repository: &Path) -> Option<u128> {
+    let packages = fs::read_dir(repository).ok()?.flatten().map(|entry| entry.path());
+    let is_package =
+        |folder: &PathBuf| folder.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"probe-"));
+    let mut open: Vec<_> = packages.filter(is_package).collect();
+    open.extend(["Cargo.toml", "Cargo.lock"].map(|file| repository.join(file)));
+    let mut last = 0;
+    while let Some(path) = open.pop() {
+        last = last.max(modified(&path).ok()?);
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).ok()?.flatten().map(|entry| entry.path()));
+        }
+    }
+    Some(last)
 }
 
 fn cache() -> Result<PathBuf, Failure> {

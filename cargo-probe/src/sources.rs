@@ -6,12 +6,12 @@
 //! arguments; others are not, and their files stay as they are.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-use probe_expand::{Found, FoundInclude, FoundModule};
+use probe_expand::{Found, FoundFunction, FoundInclude, FoundModule};
 
-use crate::insert::Lines;
+use crate::insert::{self, Insertion, Lines};
 
 /// A file of a crate.
 pub struct Source {
@@ -27,6 +27,27 @@ pub struct Source {
     pub found: Result<Found, String>,
 }
 
+impl Source {
+    /// Returns the insertion that probes one of its functions; see [`insert::probe`].
+    pub fn probe(&self, function: &FoundFunction, by_attribute: bool) -> Option<Insertion> {
+        insert::probe(&self.text, &self.lines, function, by_attribute)
+    }
+
+    /// Returns the files that it includes from the package's folder, each with the place where the
+    /// text names that folder.
+    pub fn in_package(&self) -> impl Iterator<Item = (usize, PathBuf)> {
+        let includes = self.found.iter().flat_map(|found| &found.includes);
+        includes.filter_map(|include| Some((include.in_package?, package_file(&include.path)?)))
+    }
+}
+
+/// Returns a file of the package that is compiled, by its name behind the package's folder.
+fn package_file(name: &str) -> Option<PathBuf> {
+    let mut folder = env::var_os("CARGO_MANIFEST_DIR")?;
+    folder.push(name);
+    Some(folder.into())
+}
+
 /// Reads the files of a crate. Files that are not there belong to modules of other configurations.
 pub fn read(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
@@ -40,7 +61,7 @@ pub fn read(root: &Path) -> Vec<Source> {
         let found = probe_expand::find(&text).map_err(|error| error.to_string());
         if let Ok(found) = &found {
             open.extend(found.modules.iter().flat_map(|module| file.files_of(module)));
-            open.extend(found.includes.iter().map(|include| file.included(include)));
+            open.extend(found.includes.iter().filter_map(|include| file.included(include)));
         }
         sources.push(Source { path: file.path, lines: Lines::of(&text), text, modules: file.modules, found });
     }
@@ -57,10 +78,14 @@ struct File {
 
 impl File {
     /// Modules inside an included file are searched in its folder.
-    fn included(&self, include: &FoundInclude) -> Self {
+    fn included(&self, include: &FoundInclude) -> Option<Self> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let modules = self.modules.iter().chain(&include.modules).cloned().collect();
-        Self { path: folder.join(&include.path), modules, owns_folder: true }
+        let path = match include.in_package {
+            Some(_) => package_file(&include.path)?,
+            None => folder.join(&include.path),
+        };
+        Some(Self { path, modules, owns_folder: true })
     }
 
     fn files_of(&self, module: &FoundModule) -> Vec<Self> {

@@ -7,11 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
+use std::thread;
 
 use probe_tests::folder::Folder;
+use rustix::process::{Pid, Signal};
 
 /// Builds take all processors, and memory.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -29,6 +32,10 @@ impl Theirs {
 
     /// Runs cargo; with `probe` as its first word, this package's.
     fn cargo(&self, line: &str, probes: Option<&str>) -> Output {
+        self.command(line).envs(probes.map(|text| ("PROBES", text))).output().unwrap()
+    }
+
+    fn command(&self, line: &str) -> Command {
         let words: Vec<_> = line.split_whitespace().collect();
         let mut command = if words[0] == "probe" {
             Command::new(env!("CARGO_BIN_EXE_cargo-probe"))
@@ -48,9 +55,8 @@ impl Theirs {
             .env("CARGO_INCREMENTAL", "1")
             .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
             .env("PROBE_AGENT_LIBRARY", library)
-            .env("RUST_BACKTRACE", "0")
-            .envs(probes.map(|text| ("PROBES", text)));
-        command.output().unwrap()
+            .env("RUST_BACKTRACE", "0");
+        command
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -117,6 +123,7 @@ fn a_program_is_as_without_probes_and_each_function_is_counted() {
     let expected = [
         "app::util::deep::down entry 1 5", "app::util::deep::down exit 1 5", "app::Thing::later entry 2 2",
         "app::Thing::later exit 1 2", "app::included entry 1 1", "app::included exit 1 1",
+        "app::named entry 1 1", "app::named exit 1 1", "app::next entry 1 1", "app::next exit 1 1",
         "app::block_on entry 2 2", "app::block_on exit 1 2", "app::Thing::one_line entry 1 1",
         "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1", "app::Thing::work exit 1 1",
         "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1", "app::nested exit 1 1",
@@ -143,17 +150,98 @@ fn what_has_no_probe_is_named_with_its_reason() {
         lines,
         [
             "app::Thing::n app/src/main.rs:38 one short expression; --all probes it",
-            "app::Thing::short app/src/main.rs:43 the compiler refuses it: more than one statement",
-            "app::constant app/src/main.rs:64 a const fn: it may run in the compiler",
+            "app::Thing::short app/src/main.rs:43 the compiler refuses it: an attribute",
+            "app::constant app/src/main.rs:79 a const fn: it may run in the compiler",
             "app::strict::Strict::next app/src/strict.rs:7 the compiler refuses it: custom attribute panicked",
         ],
         "{}",
         err(&explained)
     );
-    assert!(err(&explained).contains("19 functions, 15 with a probe"), "{}", err(&explained));
+    assert!(err(&explained).contains("21 functions, 17 with a probe"), "{}", err(&explained));
     let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
     let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);
+    for (only, note) in [
+        (
+            "app::Thing::wrok",
+            "note: --only app::Thing::wrok selects no function; did you mean `app::Thing::work`",
+        ),
+        (
+            "app::Thing::n",
+            "note: no function that --only app::Thing::n selects has a probe; see `cargo probe explain`",
+        ),
+    ] {
+        let none = theirs.cargo(&format!("probe build -q --only {only}"), None);
+        assert!(none.status.success() && err(&none).contains(note), "{}", err(&none));
+    }
+}
+
+#[test]
+fn a_program_that_is_ended_tells_its_counts_and_no_lock_file_is_left() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("ended");
+    assert!(theirs.cargo("probe build -q", None).status.success());
+    let hang = |signal: Signal| {
+        let mut child = theirs
+            .command("probe count --select app::main -q -- hang")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        while !theirs.file("running").exists() {
+            assert!(child.try_wait().unwrap().is_none());
+            thread::yield_now();
+        }
+        fs::remove_file(theirs.file("running")).unwrap();
+        assert!(theirs.file("Cargo.lock").exists());
+        let cargo = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        (child, cargo)
+    };
+    // Passed on to the program, which tells its counts before it ends.
+    let ended = hang(Signal::TERM).0.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(128 + 15), "{}", err(&ended));
+    assert_eq!(rows(&ended), ["app::main entry 1 1"], "{}", err(&ended));
+    assert!(!theirs.file("Cargo.lock").exists());
+    // Nothing can be passed on: another process takes the file away once cargo has ended.
+    let (killed, cargo) = hang(Signal::KILL);
+    for child in cargo.split_whitespace() {
+        let pid = Pid::from_raw(child.parse().unwrap()).unwrap();
+        // The process that takes the file away ignores nothing: it has to live.
+        if fs::read_link(format!("/proc/{child}/exe")).unwrap().file_name().unwrap() != "cargo-probe" {
+            rustix::process::kill_process(pid, Signal::TERM).unwrap();
+        }
+    }
+    drop(killed.wait_with_output().unwrap());
+    while theirs.file("Cargo.lock").exists() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn own_tools_of_the_user_are_called() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("tools");
+    let tool = |name: &str, calls: &str| {
+        let file = theirs.file(name);
+        fs::write(&file, format!("#!/bin/sh\necho >> {}.log\nexec {calls}\n", file.display())).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    };
+    let tested = theirs
+        .command("probe test --workspace")
+        .env("RUSTDOC", tool("documenter", "rustdoc \"$@\""))
+        .env("RUSTC_WRAPPER", tool("wrapper", "\"$@\""))
+        .output()
+        .unwrap();
+    assert!(
+        out(&tested).contains("test old/src/lib.rs - (line 3) ... ok"),
+        "{}{}",
+        out(&tested),
+        err(&tested)
+    );
+    assert!(theirs.file("documenter.log").exists() && theirs.file("wrapper.log").exists());
 }
 
 #[test]
@@ -193,10 +281,16 @@ fn only_what_changed_is_built_again() {
     let text = fs::read_to_string(theirs.file("old/src/inner.rs")).unwrap();
     fs::write(theirs.file("old/src/inner.rs"), text.replace("100", "101")).unwrap();
     assert_eq!(built("probe build"), ["old", "app"]);
+    let text = fs::read_to_string(theirs.file("app/gen/named.rs")).unwrap();
+    fs::write(theirs.file("app/gen/named.rs"), text.replace("{n}", "<{n}>")).unwrap();
+    assert_eq!(built("probe build"), ["app"]);
     // A file that is no Rust, which the program includes.
     fs::write(theirs.file("data/text"), "other").unwrap();
     assert_eq!(built("probe build"), ["app"]);
-    assert!(out(&theirs.cargo("probe run -q", None)).contains("4 other 5"));
+    let run = theirs.cargo("probe run -q", None);
+    for line in ["4 other 5", "app/gen/named.rs:2 <1>"] {
+        assert!(out(&run).contains(line), "{line}: {}", out(&run));
+    }
 }
 
 #[test]

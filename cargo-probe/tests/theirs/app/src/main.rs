@@ -45,6 +45,21 @@ impl Thing {
     }
 }
 
+// Reads the body.
+macro_rules! plus_one {
+    ($(#[$attribute:meta])* fn $name:ident($n:ident: u32) -> u32 { if $m:ident == 0 { 1 } else { $o:ident + 1 } }) => {
+        $(#[$attribute])* fn $name($n: u32) -> u32 { if $m == 0 { 1 } else { $o + 1 } }
+    };
+}
+
+plus_one! {
+    fn next(n: u32) -> u32 {
+        if n == 0 { 1 } else { n + 1 }
+    }
+}
+
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/gen/", "named.rs"));
+
 #[track_caller]
 fn place() -> String {
     let place = std::panic::Location::caller();
@@ -83,8 +98,18 @@ fn main() {
         sum
     }
     println!("{} {}", nested(5), included(strict::Strict(0).next()));
+    println!("{} {}", named(next(0)), env!("CARGO_MANIFEST_DIR").ends_with("app"));
     if std::env::args().any(|it| it == "boom") {
         util::boom(3);
+    }
+    if std::env::args().any(|it| it == "hang") {
+        std::fs::write("running", "").unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+    if std::env::args().any(|it| it == "abort") {
+        std::process::abort();
     }
     std::process::exit(7);
 }
