@@ -87,7 +87,7 @@ fn take_away([file, kept]: &[impl AsRef<Path>; 2]) {
 /// after them, as it does with other signals, which it passes on to cargo.
 ///
 /// # Errors
-/// A signal can't be caught, or cargo can't be started: `program` names it.
+/// A signal can't be caught, or cargo can't be started.
 pub fn run(mut cargo: Command, lock: &mut LockFile) -> Result<ExitStatus, Failure> {
     flag::register(SIGINT, Arc::new(AtomicBool::new(false))).map_err(Failure::input)?;
     let passed = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)];

@@ -186,8 +186,8 @@ impl Package {
         // Libraries stay until their sources change. Packages of the registry never do.
         let stamp = self.folder.join(format!("{}.json", name(&[&arguments.join(" "), flags])));
         let built = modified(&stamp).unwrap_or(0);
-        let is_new = source().is_none_or(|folder| last_change(&folder).is_some_and(|it| it < built));
-        let held = fs::read(&stamp).ok().filter(|_| is_new);
+        let is_current = source().is_none_or(|folder| last_change(&folder).is_some_and(|it| it < built));
+        let held = fs::read(&stamp).ok().filter(|_| is_current);
         let held: Option<Vec<(String, PathBuf)>> = held.and_then(|it| serde_json::from_slice(&it).ok());
         if let Some(held) = held.filter(|held| held.iter().all(|(_, file)| file.is_file())) {
             return Ok(held);
