@@ -43,9 +43,12 @@ fn compare(it: &Crate, rounds: u64) {
         let mut cargo = cargo_into(&copy.folder, "build", &target);
         if is_probed {
             let mut probed = Command::new(env::current_exe().expect("this program"));
-            probed.args(["probe", "build"]).current_dir(&copy.folder);
+            probed.arg("probe").args(cargo.get_args()).current_dir(&copy.folder);
             for (key, value) in cargo.get_envs() {
-                value.map_or_else(|| probed.env_remove(key), |value| probed.env(key, value));
+                match value {
+                    Some(value) => probed.env(key, value),
+                    None => probed.env_remove(key),
+                };
             }
             probed.env("XDG_CACHE_HOME", root.join("cache"));
             cargo = probed;
@@ -61,7 +64,8 @@ fn compare(it: &Crate, rounds: u64) {
         let _ = fs::remove_dir_all(folder.join("debug/incremental"));
         build(is_probed)
     };
-    for (what, run) in [("whole", &clean as &dyn Fn(bool) -> Cost), ("edited", &build)] {
+    let kinds: [(&str, &dyn Fn(bool) -> Cost); 2] = [("whole", &clean), ("edited", &build)];
+    for (what, run) in kinds {
         let costs = (0..rounds).map(|round| {
             edit(round);
             [run(false), run(true)].map(|it| it.processor_seconds)
