@@ -1,5 +1,6 @@
 //! `placing`: time and memory that `probe_build` takes for C++ with `Sites::InstrumentFunctions`,
-//! beside the compiler alone with the same flags. Three sizes show the growth.
+//! and for C with `Sites::EntryReturn`, beside the compiler alone with the same flags. Three sizes
+//! show the growth; the largest C has a million lines of assembly.
 //!
 //! Each build is a process of its own: this program runs itself. `probe-build` is compiled without
 //! optimisation (`profile.bench.package.probe-build`), like build scripts.
@@ -14,38 +15,72 @@ use probe_benches::cost::{self, Cost};
 use probe_benches::{Scale, figure, median};
 use probe_build::{Outcome, Sites};
 
-/// Says what the process builds: `hooks` or `sites`.
+/// Says which [`Way`] the process builds, by its number.
 const ASKED: &str = "PROBE_BENCHES_PLACING";
 const SOURCE: &str = "PROBE_BENCHES_SOURCE";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// How a source is built.
+struct Way {
+    name: &'static str,
+    extension: &'static str,
+    sites: Sites,
+    /// Flags of the compiler, with sites or without.
+    flags: &'static [&'static str],
+    code: fn(usize) -> String,
+    /// Numbers of functions.
+    sizes: [usize; 3],
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        name: "hooks",
+        extension: "cpp",
+        sites: Sites::InstrumentFunctions,
+        flags: &["-finstrument-functions", "-fno-optimize-sibling-calls"],
+        code: inlined_calls,
+        sizes: [1_000, 2_000, 4_000],
+    },
+    Way {
+        name: "returns",
+        extension: "c",
+        sites: Sites::EntryReturn,
+        flags: &[],
+        code: small_functions,
+        sizes: [3_750, 7_500, 15_000],
+    },
+];
+
 fn main() {
     if let (Ok(asked), Some(source)) = (env::var(ASKED), env::var_os(SOURCE)) {
-        return build(asked == "sites", Path::new(&source));
+        let (way, with_sites) = asked.split_once(' ').expect("a way, and whether with sites");
+        return build(
+            &WAYS[way.parse::<usize>().expect("a number")],
+            with_sites == "sites",
+            Path::new(&source),
+        );
     }
     let scale = Scale::from_args();
-    let sizes: &[usize] = if scale == Scale::Full { &[1_000, 2_000, 4_000] } else { &[2] };
-    for &functions in sizes {
-        let source = root().join(format!("placing_{functions}.cpp"));
-        fs::create_dir_all(root()).expect("a folder can be made");
-        fs::write(&source, code(functions)).expect("a file can be written");
-        let rounds = scale.of(if functions <= 1_000 { 3 } else { 1 });
-        let rounds: Vec<_> = (0..rounds).map(|_| [run("hooks", &source), run("sites", &source)]).collect();
-        let placed_sites = fs::read_to_string(sites_file(&source)).expect("what the last build has told");
-        for (what, unit, of) in [
-            ("seconds", "s", (|it: &Cost| it.processor_seconds) as fn(&Cost) -> f64),
-            ("peak", "MB", |it| it.peak_mb),
-        ] {
-            let [plain, placed] =
-                [0, 1].map(|at| median(rounds.iter().map(|round| of(&round[at])).collect()));
-            let name = format!("placing/{placed_sites}-sites-{what}");
-            figure(
-                &name,
-                format_args!("{placed:.3}"),
-                unit,
-                placed / plain,
-                "the compiler with the same flags",
-            );
+    for (number, way) in WAYS.iter().enumerate() {
+        let sizes: &[usize] = if scale == Scale::Full { &way.sizes } else { &[2] };
+        for &functions in sizes {
+            let source = root().join(format!("placing_{functions}.{}", way.extension));
+            fs::create_dir_all(root()).expect("a folder can be made");
+            fs::write(&source, (way.code)(functions)).expect("a file can be written");
+            let rounds = scale.of(if functions == way.sizes[0] { 3 } else { 1 });
+            let run = |sites| run(&format!("{number} {sites}"), &source);
+            let rounds: Vec<_> = (0..rounds).map(|_| [run("plain"), run("sites")]).collect();
+            let placed_sites = fs::read_to_string(sites_file(&source)).expect("what the last build has told");
+            for (what, unit, of) in [
+                ("seconds", "s", (|it: &Cost| it.processor_seconds) as fn(&Cost) -> f64),
+                ("peak", "MB", |it| it.peak_mb),
+            ] {
+                let [plain, placed] =
+                    [0, 1].map(|at| median(rounds.iter().map(|round| of(&round[at])).collect()));
+                let name = format!("placing/{}-{placed_sites}-sites-{what}", way.name);
+                let value = format_args!("{placed:.3}");
+                figure(&name, value, unit, placed / plain, "the compiler with the same flags");
+            }
         }
     }
 }
@@ -64,15 +99,16 @@ fn run(asked: &str, source: &Path) -> Cost {
     cost::run(this.env(ASKED, asked).env(SOURCE, source))
 }
 
-/// Compiles the source, with hooks or with sites in place of them.
-fn build(with_sites: bool, source: &Path) {
+/// Compiles the source, with sites or as the compiler does.
+fn build(way: &Way, with_sites: bool, source: &Path) {
     let mut build = probe_build::Build::new();
-    build.cpp(true).file(source).target(TARGET).host(TARGET).opt_level(2).debug(false);
-    build.out_dir(root().join(if with_sites { "sites" } else { "hooks" })).cargo_metadata(false);
+    build.cpp(way.extension == "cpp").file(source).target(TARGET).host(TARGET).opt_level(2).debug(false);
+    build.out_dir(root().join(if with_sites { "sites" } else { "plain" })).cargo_metadata(false);
     if with_sites {
-        build.sites(Sites::InstrumentFunctions);
+        build.sites(way.sites);
     } else {
-        build.sites(Sites::None).flag("-finstrument-functions").flag("-fno-optimize-sibling-calls");
+        build.sites(Sites::None);
+        build.flags(way.flags);
     }
     let (_, report) = build.compile_intermediates();
     if with_sites {
@@ -84,8 +120,23 @@ fn build(with_sites: bool, source: &Path) {
     }
 }
 
+/// Returns C with this many functions, of some seventy lines of assembly each.
+fn small_functions(functions: usize) -> String {
+    let mut text = String::from("int other(int, const char *);\n");
+    for at in 0..functions {
+        writeln!(
+            text,
+            "int f{at}(int x, const int *a) {{\n  int s = 0;\n  for (int k = 0; k < x; k++)\n    \
+             if (a[k] > k) s += a[k] * {};\n    else s ^= k;\n  return other(s, \"t{at}\") + 1;\n}}",
+            at + 3
+        )
+        .expect("memory");
+    }
+    text
+}
+
 /// Returns C++ with this many functions, each with dozens of inlined calls, and a landing pad.
-fn code(functions: usize) -> String {
+fn inlined_calls(functions: usize) -> String {
     let mut text = String::from(
         "struct Guard { unsigned *at; ~Guard() { *at += 1; } };\nextern void other(unsigned);\n",
     );

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::filter::Filter;
 use crate::outcome::{Outcome, Sites};
 use crate::report::PlainReason;
+use crate::section_names;
 
 /// How a file gets its sites.
 pub(crate) struct Placing<'a> {
@@ -82,9 +83,13 @@ impl Placing<'_> {
         drop(text);
         fs::write(&files.placed, asm::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let functions = placed.functions;
-        Ok(match run(&mut self.to_object(files)) {
-            Ok(assembled) => Ok(Placed { functions, compile, compiled, assembled }),
-            Err(message) => Err(PlainReason::Assembler(message)),
+        let assembled = match run(&mut self.to_object(files)) {
+            Ok(output) => output,
+            Err(message) => return Ok(Err(PlainReason::Assembler(message))),
+        };
+        Ok(match section_names::make_common(&files.object)? {
+            Ok(()) => Ok(Placed { functions, compile, compiled, assembled }),
+            Err(why) => Err(PlainReason::Unplaced(why.to_owned())),
         })
     }
 

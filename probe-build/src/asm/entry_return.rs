@@ -5,10 +5,12 @@ use super::file::{File, Function};
 use super::function::Extent;
 use super::line::{self, Line, Statement};
 use super::output::{Convention, Identity, Kind};
-use super::section::Sections;
+use super::section::{Section, Sections};
 use super::statement::opposite;
 use crate::outcome::Outcome;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
 
 impl<'a> File<'a> {
     /// Places the sites of all functions.
@@ -59,6 +61,16 @@ impl<'a> File<'a> {
         (before, concat!("\t.cfi_restore_state", "\t# probe\n"))
     }
 
+    /// Returns the function's section, if no other file has the same function.
+    fn pool(&self, extent: &Extent, function: &Function, sections: &Sections<'a>) -> Option<Section> {
+        let label = self.extents.parts[extent.parts[0]].label;
+        let name = |file: &str| Path::new(file).file_name().map(OsStr::to_owned);
+        let is_shared = |arguments| line::operands(arguments).len() > 3;
+        let is_own = !sections.arguments(label).is_some_and(is_shared)
+            && name(&function.file) == name(self.files.main());
+        is_own.then(|| sections.of(label))
+    }
+
     fn place(
         &mut self,
         extent: &Extent,
@@ -76,15 +88,16 @@ impl<'a> File<'a> {
             kind,
             convention: Convention::KeepAll,
         };
+        let pool = self.pool(extent, function, sections);
         let first = self.extents.begin_at(&extent.parts[..1], found.entry, self.lines);
-        let entry = self.definitions.site(&identity(Kind::Entry), sections.of(found.entry - 1), first);
+        let entry = self.definitions.site(&identity(Kind::Entry), pool, sections.of(found.entry - 1), first);
         self.edits.before(found.entry, &entry);
         let (before_exit, after_exit) = self.around_exit(extent);
         for exit in &found.leaving {
             let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
             // In the first part, the entry's site comes before it.
             let first = self.extents.begin_at(&extent.parts[1..], line, self.lines);
-            let site = self.definitions.site(&identity(Kind::Exit), sections.of(line), first);
+            let site = self.definitions.site(&identity(Kind::Exit), pool, sections.of(line), first);
             let (before, after) =
                 if self.in_unwind_table[line] { (&*before_exit, after_exit) } else { ("", "") };
             let site = format!("{before}{site}");

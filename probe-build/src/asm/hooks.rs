@@ -255,7 +255,7 @@ impl<'a> File<'a> {
                     kind: hook.kind,
                     convention: Convention::Call,
                 };
-                self.definitions.probe(&identity)
+                self.definitions.probe(&identity, None)
             });
             known.set(Some(probe));
             sites.push((*symbol, self.definitions.site_of(probe, sections.of(hook.line), first)));

@@ -1,12 +1,18 @@
 //! The output: the assembly file with the additions. Stubs, definitions and the note are at its top
 //! and its end (docs/abi.md).
 //!
-//! Stub and definition of a probe form one COMDAT group, named by the probe's identity. If several
-//! files emit the group for a function of a header, the linker keeps one copy. It keeps none if no
-//! site refers to it.
+//! Stub and definition of a header's function form one COMDAT group, named by the probe's identity.
+//! If several files emit the group, the linker keeps one copy. It keeps none if no site refers to
+//! it. The main file's functions that lie in one section, with which they stay or go, have their
+//! stubs in one section and their definitions in another: assemblers and linkers take time and
+//! memory for each section.
+//!
+//! GNU as searches the sections of one name from the first to the last. So each has a name of its
+//! own here, and the object gets the common one: see [`section_names`](crate::section_names).
 
 use super::line::Line;
 use super::section::Section;
+use crate::section_names::UNIQUE;
 use core::fmt::Write as _;
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,7 +69,10 @@ impl Identity {
 #[derive(Default)]
 pub(super) struct Definitions {
     hashes: HashMap<Identity, u64>,
-    order: Vec<Identity>,
+    /// Probes with a COMDAT group each.
+    grouped: Vec<Identity>,
+    /// Probes of the functions of a section.
+    pooled: BTreeMap<Section, Vec<Identity>>,
     sites: usize,
     /// The first site of each section.
     anchors: HashMap<Section, usize>,
@@ -74,19 +83,27 @@ pub(super) const SITE: &str = "\t__probe_site ";
 
 impl Definitions {
     /// Returns the line that makes a site of a probe, in a section: see [`site_of`](Self::site_of).
-    pub(super) fn site(&mut self, identity: &Identity, section: Section, first: bool) -> String {
-        let hash = self.probe(identity);
+    pub(super) fn site(
+        &mut self,
+        identity: &Identity,
+        pool: Option<Section>,
+        section: Section,
+        first: bool,
+    ) -> String {
+        let hash = self.probe(identity, pool);
         self.site_of(hash, section, first)
     }
 
-    /// Adds a probe if it is new, and returns its hash.
-    pub(super) fn probe(&mut self, identity: &Identity) -> u64 {
+    /// Adds a probe if it is new, and returns its hash. The pool is the section with whose other
+    /// probes it goes; without one, it has a COMDAT group of its own.
+    pub(super) fn probe(&mut self, identity: &Identity, pool: Option<Section>) -> u64 {
         if let Some(hash) = self.hashes.get(identity) {
             return *hash;
         }
         let hash = identity.hash();
         self.hashes.insert(identity.clone(), hash);
-        self.order.push(identity.clone());
+        let probes = pool.map_or(&mut self.grouped, |section| self.pooled.entry(section).or_default());
+        probes.push(identity.clone());
         hash
     }
 
@@ -109,8 +126,10 @@ impl Definitions {
     /// Returns the text after the compiler's last line; empty without sites.
     pub(super) fn foot(&self) -> String {
         let mut text = String::new();
-        for identity in &self.order {
-            write(identity, self.hashes[identity], &mut text).expect("a String takes all text");
+        let pools = self.pooled.values().map(|probes| (&probes[..], false));
+        for (probes, is_group) in pools.chain(self.grouped.chunks(1).map(|probe| (probe, true))) {
+            let probes: Vec<_> = probes.iter().map(|probe| (probe, self.hashes[probe])).collect();
+            write(&probes, is_group, &mut text).expect("a String takes all text");
         }
         if self.sites > 0 {
             text.push_str(NOTE);
@@ -120,14 +139,13 @@ impl Definitions {
 }
 
 /// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All
-/// records of a section name the section's first site, so that they make one section: assemblers
-/// search those of one name from the first to the last.
+/// records of a section name the section's first site, so that they make one section.
 pub(super) const HEAD: &str = "\
 \t.macro __probe_site n, stub, anchor, ahead
 \t\\ahead
 \t.p2align 3, , 4
 .Lprobe_site_\\n: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08
-\t.pushsection probe_sites, \"ao?\", @progbits, .Lprobe_site_\\anchor
+\t.pushsection probe_sites.probe\\anchor, \"ao?\", @progbits, .Lprobe_site_\\anchor
 \t.p2align 2
 \t.byte 1, 16, 2, 0
 \t.long .Lprobe_site_\\n - ., \\stub - ., \\stub - .
@@ -148,20 +166,23 @@ const NOTE: &str = "\
 \t.quad __start_linkme_PROBE_DEFINITIONS_V1 - ., __stop_linkme_PROBE_DEFINITIONS_V1 - .
 ";
 
-fn write(identity: &Identity, hash: u64, to: &mut String) -> core::fmt::Result {
-    let Identity { package: _, path, file, line, kind, convention } = identity;
-    let (kind, convention, column) = (*kind as u8, *convention as u16, identity.column());
-    let text = format!("{path}{file}");
-    let (stub, definition) = (format!("__probe_stub_{hash:016x}"), format!("__probe_definition_{hash:016x}"));
-    let fits = text.len() <= INLINE_TEXT;
-    let address = if fits { "0".to_owned() } else { format!(".Lprobe_text_{hash:016x}") };
-    write!(
-        to,
-        "\
-\t.section .text.unlikely.{stub}, \"axG\", @progbits, {definition}, comdat
-\t.weak {stub}
-\t.hidden {stub}
-\t.type {stub}, @function
+/// Writes the stubs and the definitions of probes, those of a COMDAT group or those of a pool.
+fn write(probes: &[(&Identity, u64)], is_group: bool, to: &mut String) -> core::fmt::Result {
+    let Some((_, first)) = probes.first() else { return Ok(()) };
+    let name = format!("{first:016x}");
+    let group = if is_group { format!(", __probe_definition_{name}, comdat") } else { String::new() };
+    let flag = if is_group { "G" } else { "" };
+    let scope = |symbol: &str| match is_group {
+        true => format!("\t.weak {symbol}\n\t.hidden {symbol}\n"),
+        false => String::new(),
+    };
+    writeln!(to, "\t.section .text.unlikely.__probe_stub_{name}, \"ax{flag}\", @progbits{group}")?;
+    for (_, hash) in probes {
+        let (stub, definition) = (format!("__probe_stub_{hash:016x}"), definition(*hash));
+        write!(
+            to,
+            "\
+{}\t.type {stub}, @function
 {stub}:
 \t.cfi_startproc
 \tpushq %rdi
@@ -171,11 +192,27 @@ fn write(identity: &Identity, hash: u64, to: &mut String) -> core::fmt::Result {
 \tjmp *(%rdi)
 \t.cfi_endproc
 \t.size {stub}, .-{stub}
-\t.section linkme_PROBE_DEFINITIONS_V1, \"awG\", @progbits, {definition}, comdat
-\t.p2align 6
-\t.weak {definition}
-\t.hidden {definition}
-\t.type {definition}, @object
+",
+            scope(&stub)
+        )?;
+    }
+    writeln!(
+        to,
+        "\t.section linkme_PROBE_DEFINITIONS_V1{UNIQUE}{name}, \"aw{flag}\", @progbits{group}\n\t.p2align 6"
+    )?;
+    let mut long = String::new();
+    for (identity, hash) in probes {
+        let Identity { package: _, path, file, line, kind, convention } = identity;
+        let (kind, convention, column) = (*kind as u8, *convention as u16, identity.column());
+        let text = escaped(&format!("{path}{file}"));
+        let length = path.len() + file.len();
+        let definition = definition(*hash);
+        let fits = length <= INLINE_TEXT;
+        let address = if fits { "0".to_owned() } else { format!(".Lprobe_text_{hash:016x}") };
+        write!(
+            to,
+            "\
+{}\t.type {definition}, @object
 \t.size {definition}, 192
 {definition}:
 \t.quad 0, 0
@@ -186,17 +223,25 @@ fn write(identity: &Identity, hash: u64, to: &mut String) -> core::fmt::Result {
 \t.short {}, {}, 0, 0
 \t.quad {address}
 ",
-        path.len(),
-        file.len(),
-    )?;
-    if fits {
-        writeln!(to, "\t.ascii \"{}\"", escaped(&text))?;
-        writeln!(to, "\t.zero {}", INLINE_TEXT - text.len())
-    } else {
-        writeln!(to, "\t.zero {INLINE_TEXT}")?;
-        writeln!(to, "\t.section .rodata.{stub}, \"aG\", @progbits, {definition}, comdat")?;
-        writeln!(to, "{address}:\n\t.ascii \"{}\"", escaped(&text))
+            scope(&definition),
+            path.len(),
+            file.len(),
+        )?;
+        if fits {
+            writeln!(to, "\t.ascii \"{text}\"\n\t.zero {}", INLINE_TEXT - length)?;
+        } else {
+            writeln!(to, "\t.zero {INLINE_TEXT}")?;
+            write!(long, "{address}:\n\t.ascii \"{text}\"\n")?;
+        }
     }
+    if !long.is_empty() {
+        write!(to, "\t.section .rodata.__probe_stub_{name}, \"a{flag}\", @progbits{group}\n{long}")?;
+    }
+    Ok(())
+}
+
+fn definition(hash: u64) -> String {
+    format!("__probe_definition_{hash:016x}")
 }
 
 /// Escapes a string for the assembler: octal numbers for all but plain characters.
