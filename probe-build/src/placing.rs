@@ -87,10 +87,18 @@ impl Placing<'_> {
             Ok(output) => output,
             Err(message) => return Ok(Err(PlainReason::Assembler(message))),
         };
-        Ok(match section_names::make_common(&files.object)? {
-            Ok(()) => Ok(Placed { functions, compile, compiled, assembled }),
-            Err(why) => Err(PlainReason::Unplaced(why.to_owned())),
-        })
+        let object = &files.object;
+        let mut bytes = fs::read(object).map_err(Error::file(object, "read"))?;
+        match section_names::cut(&mut bytes) {
+            Ok(0) => {}
+            Ok(_) => {
+                // The file may be another name of one in a compiler's cache, so it is made anew.
+                fs::remove_file(object).map_err(Error::file(object, "replace"))?;
+                fs::write(object, bytes).map_err(Error::file(object, "write"))?;
+            }
+            Err(why) => return Ok(Err(PlainReason::Unplaced(why.to_owned()))),
+        }
+        Ok(Ok(Placed { functions, compile, compiled, assembled }))
     }
 
     fn to_assembly(&self, sites: Sites, source: &Path, assembly: &Path) -> Command {

@@ -10,34 +10,14 @@
 //! ```
 //! Nothing moves, and no header changes.
 
-use std::fs;
-use std::path::Path;
-
-use crate::error::Error;
-
 /// The beginning of a name's own part.
 pub(crate) const UNIQUE: &str = ".probe";
 
 /// The names that sections share.
 const COMMON: [&str; 2] = ["probe_sites", "linkme_PROBE_DEFINITIONS_V1"];
 
-/// Gives the sections of an object file their common names; the text says why it can't be done.
-pub(crate) fn make_common(object: &Path) -> Result<Result<(), &'static str>, Error> {
-    let mut bytes = fs::read(object).map_err(Error::file(object, "read"))?;
-    match cut(&mut bytes) {
-        Ok(0) => Ok(Ok(())),
-        Ok(_) => {
-            // The file may be another name of one in a compiler's cache, so it is made anew.
-            fs::remove_file(object).map_err(Error::file(object, "replace"))?;
-            fs::write(object, bytes).map_err(Error::file(object, "write"))?;
-            Ok(Ok(()))
-        }
-        Err(why) => Ok(Err(why)),
-    }
-}
-
-/// Cuts the names, and returns how many.
-fn cut(object: &mut [u8]) -> Result<usize, &'static str> {
+/// Cuts the names in an object file, and returns how many; the text says why it can't be done.
+pub(crate) fn cut(object: &mut [u8]) -> Result<usize, &'static str> {
     const CUT_SHORT: &str = "the assembler's object ends too early";
     if !object.starts_with(b"\x7fELF\x02\x01") {
         return Err("the assembler makes no object of x86-64");

@@ -47,8 +47,8 @@ fn object(compiler: &str, source: &str, flags: &[&str], sites: Sites, folder: &P
         .unwrap_or_else(|error| panic!("{compiler} {flags:?}: {error}"));
     std::fs::write(folder.join("b.s"), &placed.text).expect("written");
     run(compiler, &["-c", "b.s", "-o", "b.o"], folder);
-    crate::section_names::make_common(&folder.join("b.o")).expect("a file").expect("an object");
-    let object = std::fs::read(folder.join("b.o")).expect("the object");
+    let mut object = std::fs::read(folder.join("b.o")).expect("the object");
+    crate::section_names::cut(&mut object).expect("an object");
     (placed, object)
 }
 
