@@ -73,6 +73,13 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Live(LiveCommand),
+    /// Runs a build that knows of no probes, and puts one into each function of C and C++
+    ///
+    /// `probectl cc -- make -j4`, `probectl cc -- ./configure`, `probectl cc -- cargo build`. Sets CC
+    /// and CXX to `probe-cc` and `probe-cxx`, also as arguments of make, so that they win over the
+    /// Makefile. What they were before are the compilers behind these. The build takes the place of
+    /// `probectl`, and ends as it would without.
+    Cc(Cc),
     /// Tells what this machine and this process allow, and what to do
     ///
     /// Ends with 1 if sites can't be switched here.
@@ -192,6 +199,7 @@ impl Command {
         match self {
             Self::Completions(_) => Some("completions are a script for a shell"),
             Self::Man(_) => Some("a manual page is no document"),
+            Self::Cc(_) => Some("all output of `cc` is the build's own"),
             #[cfg(target_os = "linux")]
             Self::Live(LiveCommand::Run(_)) => Some("all output of `run` is the program's own"),
             _ => None,
@@ -515,6 +523,29 @@ pub struct Run {
     #[arg(long)]
     pub plugins: bool,
     /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `cc`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Cc {
+    /// Refused; see [`has_no_json`](Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
+    /// Which functions get probes: `net::*;!*_hash;!vendor/**`
+    #[arg(long, value_name = "GLOBS")]
+    pub filter: Option<OsString>,
+    /// Adds a line for each source: its functions with probes, and those without
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
+    /// The build's command and its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

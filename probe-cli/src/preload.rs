@@ -176,7 +176,7 @@ fn unread(file: &Path, error: ElfError) -> Obstacle {
 }
 
 /// Finds the file of a command: a path, or a name in `PATH`.
-fn found(command: &OsStr) -> Option<PathBuf> {
+pub(crate) fn found(command: &OsStr) -> Option<PathBuf> {
     if command.as_bytes().contains(&b'/') {
         return Some(command.into()).filter(|it: &PathBuf| it.exists());
     }

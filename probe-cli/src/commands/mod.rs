@@ -4,6 +4,7 @@
 
 mod audit;
 mod bpftrace;
+mod cc;
 mod coldpatch;
 mod doctor;
 mod list;
@@ -40,6 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
         Command::Diff(diff) => traces::diff(diff, is_json),
         #[cfg(target_os = "linux")]
         Command::Live(command) => live::run(command, is_json),
+        Command::Cc(command) => cc::run(command),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(Output::text(completions.script())),
         Command::Man(man) => man.page().map(Output::text),

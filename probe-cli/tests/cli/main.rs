@@ -5,6 +5,7 @@ mod bridged;
 mod coldpatched;
 mod command_line;
 mod hooked;
+mod compiled;
 mod linked;
 mod listed;
 #[path = "../../../probe-trace/tests/hostile/made.rs"]
