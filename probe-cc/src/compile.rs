@@ -42,7 +42,7 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
     // On a terminal, the compiler has its colours and the width. With several sources, nobody would
     // know which of them it has told about if one fails.
     driver.shows = io::stderr().is_terminal() && invocation.sources.len() == 1;
-    let done = match objects(&mut driver, scratch.path(), &signals) {
+    let ending = match objects(&mut driver, scratch.path(), &signals) {
         Ok(made) => {
             // A reader that has gone away loses messages, as the compiler's own would be lost.
             let _ = io::stdout().write_all(&made.iter().flat_map(|it| it.stdout.clone()).collect::<Vec<_>>());
@@ -51,10 +51,10 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
                 log.placed(&object.report, invocation.without.as_deref());
             }
             match &invocation.form {
-                Form::Object(_) => Ok(ExitCode::SUCCESS),
+                Form::Object(_) => Ending::Done(Ok(ExitCode::SUCCESS)),
                 Form::Linked(args, places) => {
                     let objects: Vec<_> = made.iter().map(|it| it.report.object().to_owned()).collect();
-                    status(&mut driver.linking(args, places, &objects)).map_err(Err)
+                    Ending::Done(status(&mut driver.linking(args, places, &objects)))
                 }
             }
         }
@@ -64,23 +64,28 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
                 // The compiler has told its mistakes: only its exit status is missing.
                 let mut again = compiler::again(&compiler);
                 again.args(args);
-                status(again.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())).map_err(Err)
+                Ending::Done(status(again.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())))
             } else {
-                // Its warnings stand on the terminal already.
-                Err(Ok(driver.shows.then_some("-w")))
+                Ending::Instead { is_told: driver.shows }
             }
         }
     };
     // In a failure, nobody else would tell it.
     let _ = scratch.close();
     signals.obey();
-    match done {
-        Ok(code) => Ok(code),
-        Err(Err(error)) => Err(error),
-        Err(Ok(silent)) => {
-            instead(compiler, &[args, &silent.map(OsString::from).into_iter().collect::<Vec<_>>()].concat())
-        }
+    match ending {
+        Ending::Done(code) => code,
+        Ending::Instead { is_told: false } => instead(compiler, args),
+        Ending::Instead { is_told: true } => instead(compiler, &[args, &["-w".into()]].concat()),
     }
+}
+
+/// The end of a command line whose objects could get sites.
+enum Ending {
+    /// All is done, or the linker can't be run.
+    Done(Result<ExitCode, Setup>),
+    /// The compiler has to do it. Its warnings may stand on the terminal already.
+    Instead { is_told: bool },
 }
 
 /// Returns the command line, if its objects get sites.
