@@ -99,6 +99,12 @@ pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
     options(args).filter_map(|(flag, _)| level(flag)).last().unwrap_or(false)
 }
 
+/// Returns whether the arguments ask for optimisation.
+pub(crate) fn optimises(args: &[OsString]) -> bool {
+    let level = options(args).filter_map(|(flag, _)| flag.strip_prefix("-O")).last();
+    level.is_some_and(|level| level != "0")
+}
+
 /// Returns the arguments for querying the compiler. Arguments that write files, add directories of
 /// the project, or read headers are removed: those headers may not exist for an empty file.
 pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
@@ -181,6 +187,20 @@ mod tests {
 
     fn joined(args: &[OsString]) -> String {
         args.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn the_last_flag_decides_whether_code_is_optimised() {
+        for (line, expected) in [
+            ("", false),
+            ("-O0", false),
+            ("-O", true),
+            ("-O2 -O0", false),
+            ("-O0 -Os -g", true),
+            ("-o -O2", false),
+        ] {
+            assert_eq!(optimises(&args(line)), expected, "{line}");
+        }
     }
 
     #[test]

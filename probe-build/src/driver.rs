@@ -116,6 +116,7 @@ impl<'a> Driver<'a> {
             sites: Sites::EntryReturn,
             package: &package,
             folder: &folder,
+            is_linked: linked,
             stderr: self.shows.then_some(Stdio::inherit as fn() -> Stdio),
         };
         let stem = self.scratch.join(number.to_string());

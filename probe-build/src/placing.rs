@@ -27,6 +27,8 @@ pub(crate) struct Placing<'a> {
     pub(crate) package: &'a str,
     /// The folder of relative file names; empty if the package tells files apart.
     pub(crate) folder: &'a str,
+    /// Whether the compiler would make a program of the source at once.
+    pub(crate) is_linked: bool,
     /// The target of the compiler's messages; `None` collects them.
     pub(crate) stderr: Option<fn() -> Stdio>,
 }
@@ -83,7 +85,11 @@ impl Placing<'_> {
         drop(text);
         fs::write(&files.placed, asm::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let functions = placed.functions;
-        let assembled = match run(&mut self.to_object(files)) {
+        let mut assemble = self.to_object(files);
+        if self.keeps_long_jumps(source) {
+            assemble.arg("-mrelax-all");
+        }
+        let assembled = match run(&mut assemble) {
             Ok(output) => output,
             Err(message) => return Ok(Err(PlainReason::Assembler(message))),
         };
@@ -137,6 +143,18 @@ impl Placing<'_> {
         }
         command.args(["-x", "assembler", "-c", "-o"]).arg(&files.object).arg(&files.placed);
         command
+    }
+
+    /// Returns whether clang would shorten no jumps. Without optimisation its driver tells the
+    /// assembler so, depending on the version, but not for a file of assembly.
+    fn keeps_long_jumps(&self, source: &Path) -> bool {
+        let arguments = self.arguments();
+        if self.dialect.family != Family::Clang || self.is_linked || command_line::optimises(&arguments) {
+            return false;
+        }
+        let mut explain = command_line::with_arguments(self.compiler, &arguments);
+        let explained = explain.args(["-###", "-c"]).arg(source).output();
+        explained.is_ok_and(|it| String::from_utf8_lossy(&it.stderr).contains("\"-mrelax-all\""))
     }
 
     fn keeps_debug(&self) -> bool {

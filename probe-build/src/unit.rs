@@ -133,6 +133,7 @@ impl Context {
             sites: self.sites,
             package: &package,
             folder: "",
+            is_linked: false,
             stderr: None,
         };
         let placed = match placing.object(&unit.source, &files)? {
