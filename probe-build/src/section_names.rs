@@ -92,7 +92,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns an object with such sections, whose numbers are in the first header if they are many.
+    /// Returns an object with such sections. If they are many, their numbers are in the first
+    /// header.
     fn made(names: &[String]) -> Vec<u8> {
         let mut strings = vec![0];
         let mut headers = vec![[0; 64]];

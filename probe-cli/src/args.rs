@@ -75,10 +75,10 @@ pub enum Command {
     Live(LiveCommand),
     /// Runs a build that knows of no probes, and puts one into each function of C and C++
     ///
-    /// `probectl cc -- make -j4`, `probectl cc -- ./configure`, `probectl cc -- cargo build`. Sets CC
-    /// and CXX to `probe-cc` and `probe-cxx`, also as arguments of make, so that they win over the
-    /// Makefile. What they were before are the compilers behind these. The build takes the place of
-    /// `probectl`, and ends as it would without.
+    /// `probectl cc -- make -j4`, and the same with ./configure, cmake, meson or cargo. Sets CC and
+    /// CXX to `probe-cc` and `probe-cxx`, also as arguments of make, so that they win over the
+    /// Makefile. The compilers that they named before stand behind these. The build takes the place
+    /// of `probectl`, and ends as it would without.
     Cc(Cc),
     /// Tells what this machine and this process allow, and what to do
     ///

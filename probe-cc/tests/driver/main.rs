@@ -4,6 +4,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
 mod builds;
+mod kinds;
 mod matrix;
 mod objects;
 mod place;

@@ -9,9 +9,9 @@ fn parsed(bytes: &[u8]) -> ElfFile64<'_> {
     ElfFile64::parse(bytes).expect("an ELF file")
 }
 
-/// Returns the number of sites of a file; 0 for one that is no ELF file.
+/// Returns the number of sites of a file; 0 for one that is no ELF file of 64 bits.
 pub fn sites(bytes: &[u8]) -> usize {
-    if !bytes.starts_with(b"\x7fELF") {
+    if !bytes.starts_with(b"\x7fELF\x02") {
         return 0;
     }
     let file = parsed(bytes);

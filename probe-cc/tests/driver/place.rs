@@ -112,6 +112,8 @@ pub fn counted(program: &Path) -> (Output, Vec<String>) {
     let agent = std::env::current_exe().unwrap().with_file_name("libprobe_agent.so");
     let mut command = Command::new(program);
     clean(&mut command);
+    // Some write files at their ends.
+    command.current_dir(program.parent().unwrap());
     let output = done(command.env("LD_PRELOAD", agent).env("PROBES", "**=count"));
     let report = text(&output.stderr);
     let mut rows: Vec<_> =
