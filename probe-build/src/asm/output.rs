@@ -172,9 +172,8 @@ fn write(probes: &[(&Identity, u64)], is_group: bool, to: &mut String) -> core::
     let name = format!("{first:016x}");
     let group = if is_group { format!(", __probe_definition_{name}, comdat") } else { String::new() };
     let flag = if is_group { "G" } else { "" };
-    let scope = |symbol: &str| match is_group {
-        true => format!("\t.weak {symbol}\n\t.hidden {symbol}\n"),
-        false => String::new(),
+    let scope = |symbol: &str| {
+        if is_group { format!("\t.weak {symbol}\n\t.hidden {symbol}\n") } else { String::new() }
     };
     writeln!(to, "\t.section .text.unlikely.__probe_stub_{name}, \"ax{flag}\", @progbits{group}")?;
     for (_, hash) in probes {
