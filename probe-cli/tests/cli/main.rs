@@ -4,8 +4,8 @@ mod audited;
 mod bridged;
 mod coldpatched;
 mod command_line;
-mod hooked;
 mod compiled;
+mod hooked;
 mod linked;
 mod listed;
 #[path = "../../../probe-trace/tests/hostile/made.rs"]
