@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
-use super::provider::{self, CallSite, Due, Provider};
+use super::provider::{self, CallSite, Due, Provider, Providers};
 use super::{Change, ProbeId};
 use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::engine::os::text::pages;
@@ -70,8 +70,8 @@ pub(crate) struct Registry {
     types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions belong to another runtime. No list above has them.
     owned_elsewhere: HashMap<ProbeId, Vec<Site>>,
-    /// The provider, once it has found something.
-    provider: Option<Box<dyn Provider>>,
+    /// The providers that have found something.
+    providers: Providers,
     discovered: Discoveries,
 }
 

@@ -1,13 +1,13 @@
-//! The provider: finds probes that no object's tables list, and switches their call sites.
+//! Providers: each finds probes that no object's note lists, and switches their call sites.
 //!
 //! Life: a provider [registers](register) before it publishes the first call site, and
 //! [notes](note) that it has found some. The next operation makes the provider
 //! ([`ProviderStart::begin`]), has it name the call sites, and lists them
-//! ([`discovered`](super::discovered)). The registry owns the provider from then on, so its methods
-//! run under the control lock only.
+//! ([`discovered`](super::discovered)). The registry owns the [`Providers`] from then on, so their
+//! methods run under the control lock only.
 //! Cost: a load for each operation while nothing is noted. An operation that switches call sites
-//! gathers them in a vector and makes one dynamic call for all of them. The provider then makes
-//! another dynamic call for each, which tells its type. A build without a provider pays nothing.
+//! gathers them in a vector and makes a dynamic call to each provider. That one makes another
+//! dynamic call for each call site, which tells its type. A build without a provider pays nothing.
 
 // Safety: relies on the type of `register`, which takes a reference that is valid for ever.
 #![expect(unsafe_code, reason = "see above")]
@@ -40,7 +40,12 @@ pub(crate) struct ProviderStart {
     pub(crate) begin: fn() -> Box<dyn Provider>,
 }
 
-static ENTRY: AtomicPtr<ProviderStart> = AtomicPtr::new(ptr::null_mut());
+/// The most providers that a program can have.
+const MAX_PROVIDERS: usize = 2;
+
+/// The registered ones, in their order; null behind them.
+static STARTS: [AtomicPtr<ProviderStart>; MAX_PROVIDERS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_PROVIDERS];
 /// Whether a provider has noted something since an operation last asked.
 static NOTED: AtomicBool = AtomicBool::new(false);
 /// Whether the next operation has to look at everything.
@@ -74,19 +79,25 @@ pub(crate) fn has_ended(look: usize) -> bool {
     ENDED.load(Ordering::SeqCst) >= look
 }
 
-/// Registers the provider. A program has at most one.
-pub(crate) fn register(entry: &'static ProviderStart) {
-    ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
+/// Registers a provider, once. Hooks call this, so it waits for nothing.
+pub(crate) fn register(start: &'static ProviderStart) {
+    let start = ptr::from_ref(start).cast_mut();
+    for place in &STARTS {
+        let taken = place.compare_exchange(ptr::null_mut(), start, Ordering::AcqRel, Ordering::Acquire);
+        if taken.is_ok() || taken == Err(start) {
+            return;
+        }
+    }
 }
 
 /// Returns whether a provider may find probes.
 pub(crate) fn is_registered() -> bool {
-    registered().is_some()
+    registered().next().is_some()
 }
 
-fn registered() -> Option<&'static ProviderStart> {
-    // SAFETY: null, or a `&'static Entry` from `register`.
-    unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
+fn registered() -> impl Iterator<Item = &'static ProviderStart> {
+    // SAFETY: null, or a `&'static ProviderStart` from `register`.
+    STARTS.iter().map_while(|start| unsafe { start.load(Ordering::Acquire).as_ref() })
 }
 
 /// Makes the next operation look at the provider's findings.
@@ -106,21 +117,23 @@ pub(crate) fn is_noted() -> bool {
     IS_POSSIBLE && NOTED.load(Ordering::SeqCst)
 }
 
-/// Gets the provider ready, if there is something to look at. An operation calls this before it
+/// Gets the providers ready, if there is something to look at. An operation calls this before it
 /// takes a lock.
 #[inline(always)]
 pub(crate) fn get_ready() {
     if is_noted() {
-        registered().into_iter().for_each(|entry| (entry.get_ready)());
+        registered().for_each(|start| (start.get_ready)());
     }
 }
 
-/// Takes the note. Returns the registered provider if there was one, and whether it has to look at
-/// everything. The note is cleared first, so this operation or the next one sees a concurrent note.
-pub(super) fn take_noted() -> Option<(&'static ProviderStart, bool)> {
-    let entry = registered().filter(|_| is_noted())?;
+/// Takes the note, if there was one. Returns whether everything has to be looked at. The note is
+/// cleared first, so this operation or the next one sees a concurrent note.
+pub(super) fn take_noted() -> Option<bool> {
+    if !is_noted() || !is_registered() {
+        return None;
+    }
     NOTED.store(false, Ordering::SeqCst);
-    Some((entry, ALL.swap(false, Ordering::SeqCst)))
+    Some(ALL.swap(false, Ordering::SeqCst))
 }
 
 /// Call sites that have names.
@@ -139,7 +152,7 @@ pub(crate) struct Findings {
 pub(crate) type RetiredMemory = Box<dyn Any + Send>;
 
 /// The amount of call sites to list.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) enum Due {
     #[default]
     Nothing,
@@ -149,7 +162,7 @@ pub(crate) enum Due {
 }
 
 /// Finds call sites. Any reference to a provider proves that the calling thread holds the control
-/// lock: the registry has the only provider, only the holder of the lock reaches the registry, and
+/// lock: the registry has all providers, only the holder of the lock reaches the registry, and
 /// providers are not `Sync`.
 pub(crate) trait Provider: Send {
     /// Finds call sites that were not reached yet, if that was asked for. Returns whether it has
@@ -168,7 +181,7 @@ pub(crate) trait Provider: Send {
     /// unload.
     fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings;
 
-    /// Switches call sites as one batch. All of them are this provider's.
+    /// Switches those of these call sites that are this provider's, as one batch.
     #[cfg(probe_backend = "patched")]
     fn switch(
         &self,
@@ -180,20 +193,115 @@ pub(crate) trait Provider: Send {
     );
 
     /// Makes call sites that are found from now on count from their first hits, with these
-    /// counters. The caller adds those that are listed.
-    fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>);
+    /// counters. The caller adds those that are listed. These functions do nothing in a provider
+    /// that finds call sites without hits.
+    fn begin_first_hits(&mut self, _subscription: Arc<Subscription>, _counters: Range<usize>) {}
 
     /// Returns whether first hits count.
-    fn counts_first_hits(&self) -> bool;
+    fn counts_first_hits(&self) -> bool {
+        false
+    }
 
     /// Notes that there was no room for a call site.
-    fn go_beyond(&mut self, call: &'static dyn CallSite);
+    fn go_beyond(&mut self, _call: &'static dyn CallSite) {}
 
     /// Takes the hooks that call sites were published with, once no definition refers to them.
-    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory>;
+    fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
+        None
+    }
 
     /// Ends the counting of first hits.
-    fn end_first_hits(&mut self) -> Option<RetiredMemory>;
+    fn end_first_hits(&mut self) -> Option<RetiredMemory> {
+        None
+    }
+}
+
+/// All providers, as one.
+#[derive(Default)]
+pub(super) struct Providers(Vec<Box<dyn Provider>>);
+
+impl Providers {
+    #[cfg(test)]
+    pub(super) fn of(provider: Box<dyn Provider>) -> Self {
+        Self(vec![provider])
+    }
+
+    /// Makes those that have registered since the last call.
+    pub(super) fn begin_registered(&mut self) {
+        let new = registered().skip(self.0.len());
+        self.0.extend(new.map(|start| (start.begin)()));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Joins memory that is retired at the same time.
+fn join(retired: impl Iterator<Item = RetiredMemory>) -> Option<RetiredMemory> {
+    let retired: Vec<_> = retired.collect();
+    (!retired.is_empty()).then(|| Box::new(retired) as _)
+}
+
+impl Provider for Providers {
+    fn look_ahead(&mut self) -> bool {
+        self.0.iter_mut().fold(false, |has_found, it| it.look_ahead() || has_found)
+    }
+
+    fn name_pending(&mut self, is_all: bool) {
+        self.0.iter_mut().for_each(|it| it.name_pending(is_all));
+    }
+
+    fn patch_pending(&mut self, frozen: &Frozen) -> Due {
+        self.0.iter_mut().map(|it| it.patch_pending(frozen)).max().unwrap_or_default()
+    }
+
+    fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings {
+        let found: Vec<_> = self.0.iter_mut().map(|it| it.find(frozen, is_all)).collect();
+        let (mut all, mut unloaded) = (Findings::default(), Vec::new());
+        for findings in found {
+            all.living.extend(findings.living);
+            unloaded.extend(findings.unloaded);
+            #[cfg(probe_backend = "patched")]
+            all.objects.extend(findings.objects);
+        }
+        all.unloaded = join(unloaded.into_iter());
+        all
+    }
+
+    #[cfg(probe_backend = "patched")]
+    fn switch(
+        &self,
+        calls: &[&'static dyn CallSite],
+        active: bool,
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) {
+        self.0.iter().for_each(|it| it.switch(calls, active, access, report, loaded));
+    }
+
+    fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
+        for provider in &mut self.0 {
+            provider.begin_first_hits(Arc::clone(&subscription), counters.clone());
+        }
+    }
+
+    fn counts_first_hits(&self) -> bool {
+        self.0.iter().any(|it| it.counts_first_hits())
+    }
+
+    fn go_beyond(&mut self, call: &'static dyn CallSite) {
+        self.0.iter_mut().for_each(|it| it.go_beyond(call));
+    }
+
+    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
+        join(self.0.iter_mut().filter_map(|it| it.take_hooks(calls)))
+    }
+
+    fn end_first_hits(&mut self) -> Option<RetiredMemory> {
+        join(self.0.iter_mut().filter_map(|it| it.end_first_hits()))
+    }
 }
 
 /// A call site that no table lists.

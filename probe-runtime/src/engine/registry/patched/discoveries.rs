@@ -179,42 +179,38 @@ impl Registry {
         loaded: KeptLoaded<'_>,
     ) {
         let calls: Vec<_> = runs.iter().flat_map(|run| self.calls_of_run(run.clone())).collect();
-        if let Some(provider) = &self.provider {
-            provider.switch(&calls, active, access, report, loaded);
-        }
+        self.providers.switch(&calls, active, access, report, loaded);
     }
 
-    /// Returns the provider, once an operation has made it.
+    /// Returns the providers as one, once an operation has made some.
     pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
-        let provider = self.provider.as_deref_mut().filter(|_| provider::IS_POSSIBLE);
-        provider.map(|provider| provider as _)
+        let is_any = provider::IS_POSSIBLE && !self.providers.is_empty();
+        is_any.then_some(&mut self.providers as _)
     }
 
     /// Names new discoveries. Runs before objects are frozen and [refreshed](Self::refresh), which
     /// lists named discoveries.
     pub(crate) fn name_pending(&mut self) {
         let noted = provider::take_noted();
-        if let Some((entry, _)) = noted {
-            self.provider.get_or_insert_with(entry.begin);
+        if noted.is_some() {
+            self.providers.begin_registered();
         }
         let Some(provider) = self.provider() else { return };
         let has_found = provider.look_ahead();
         if noted.is_some() || has_found {
-            provider.name_pending(noted.is_some_and(|(_, is_all)| is_all));
+            provider.name_pending(noted.unwrap_or_default());
         }
     }
 }
 
 #[cfg(all(test, probe_discovers))]
 mod tests {
-    use std::ops::Range;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::engine::dispatch::Subscription;
     use crate::engine::os::objects::freeze;
-    use crate::engine::registry::provider::{Due, Findings, RetiredMemory};
+    use crate::engine::registry::provider::{Due, Findings, Providers};
     use probe_core::abi::{Definition, Kind};
 
     /// A real call, which is never settled.
@@ -289,30 +285,14 @@ mod tests {
             let probes = calls.iter().filter_map(|call| Some(call.probe()?.index()));
             self.0.lock().unwrap().push(probes.collect());
         }
-
-        fn begin_first_hits(&mut self, _: Arc<Subscription>, _: Range<usize>) {}
-
-        fn counts_first_hits(&self) -> bool {
-            false
-        }
-
-        fn go_beyond(&mut self, _call: &'static dyn CallSite) {}
-
-        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
-            None
-        }
-
-        fn end_first_hits(&mut self) -> Option<RetiredMemory> {
-            None
-        }
     }
 
     #[test]
     fn the_calls_of_several_runs_are_one_batch() {
         static CALLS: [Call; 5] = [Call::new(1), Call::new(2), Call::new(1), Call::new(3), Call::new(4)];
         let batches = Arc::new(Mutex::new(Vec::new()));
-        let provider = Some(Box::new(Batches(Arc::clone(&batches))) as _);
-        let mut registry = Registry { provider, ..Registry::default() };
+        let providers = Providers::of(Box::new(Batches(Arc::clone(&batches))));
+        let mut registry = Registry { providers, ..Registry::default() };
         let calls: Vec<_> = CALLS.iter().map(|call| call as &dyn CallSite).collect();
         let added = freeze(|frozen| registry.add_new(frozen, &calls));
         let ids: Vec<_> = added.iter().map(|(id, _)| id.index()).collect();
