@@ -19,7 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic;
 use std::path::Path;
 
-use probe_runtime::__preload::{Loaded, heed_filters};
+use probe_runtime::__preload::{Loaded, find_sleds, heed_filters};
 use probe_runtime::{finstrument, init_from_env};
 
 /// The variable with the words of `probectl run`.
@@ -73,7 +73,7 @@ fn start() {
     if words.only {
         leave_environment(&loaded.file);
     }
-    let has_probes = loaded.has_probes || loaded.calls_hooks || words.plugins;
+    let has_probes = loaded.has_probes || loaded.calls_hooks || loaded.has_sleds || words.plugins;
     if !is_asked || !has_probes || loaded.has_runtime {
         return;
     }
@@ -81,6 +81,9 @@ fn start() {
     if loaded.calls_hooks {
         // Before the program's own code runs, so that nothing is missed.
         finstrument::look_ahead();
+    }
+    if loaded.has_sleds || words.plugins {
+        find_sleds();
     }
     match init_from_env() {
         // Reports are written when the program exits.

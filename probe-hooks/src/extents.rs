@@ -173,7 +173,7 @@ impl Extents {
 }
 
 /// Returns the pieces of code that an unwind table lists.
-fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
+pub(crate) fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
     let section = file.section_by_name(".eh_frame").filter(|it| it.size() <= MAX_TABLE_LEN);
     let address = section.as_ref().map_or(0, ObjectSection::address);
     let data = section.and_then(|it| it.data().ok()).unwrap_or_default();

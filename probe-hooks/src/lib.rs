@@ -10,6 +10,7 @@ mod kinds;
 mod names;
 mod references;
 mod separate_file;
+mod sleds;
 mod symbols;
 
 pub use assign::{Told, assign};
@@ -17,5 +18,7 @@ pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, 
 pub use extents::Extents;
 pub use kinds::tell_apart;
 pub use names::{Description, ObjectFile, Symbol};
+pub use object::ReadCache;
 pub use references::{HookTargets, MAX_LINKAGE_ENTRY_LEN, linkage_word};
+pub use sleds::{Form as SledForm, Obstacle, Place, Sled, Sleds, Unusable, read as read_sleds};
 pub use symbols::demangled_path;

@@ -39,7 +39,7 @@ pub mod __runtime {
 
     #[cfg(probe_backend = "patched")]
     pub use crate::engine::{
-        code_pages::{map_near, unmap},
+        code_pages::{map_near, map_near_with_data, unmap},
         pages::{
             NotNow, READY, ReentrancyHooks, WritableRuns, check_readable, close_held, forget_gone, make_room,
             renew, set_reentrancy_hooks,

@@ -74,7 +74,7 @@
 //! |---|---|
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
 //! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
-//! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
+//! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions`, or with [sleds] |
 //! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
 //! | `serde` | `serde::Serialize` for [`Counts`](count::Counts), [`Latencies`](latency::Latencies) and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`](patch::Report) |
 //! | `usdt` | `#[probe(usdt)]` and `probe!(usdt, …)`: USDT probes for bpftrace, perf and gdb |
@@ -126,6 +126,8 @@ pub mod patch;
 mod report;
 #[cfg(feature = "std")]
 mod session;
+#[cfg(feature = "finstrument")]
+pub mod sleds;
 
 #[cfg(feature = "std")]
 pub use engine::calls;

@@ -144,12 +144,20 @@ impl Definition {
         ]
     }
 
-    /// Makes the definition of a discovered probe, as [`new`](Self::new) does, for sites where the
-    /// compiler expects a call.
+    /// Makes the definition of a discovered probe, as [`new`](Self::new) does, for sites of this
+    /// convention.
     #[cfg(all(feature = "std", probe_backend = "patched"))]
-    pub const fn discovered(kind: Kind, text: &'static str, path: &str, file: &str, line: u32) -> Self {
-        let mut it = Self::new(kind, text, path, file, "", line, 0);
-        it.convention = Convention::Call as u16;
+    pub const fn discovered(
+        kind: Kind,
+        convention: Convention,
+        text: &'static str,
+        path: &str,
+        file: &str,
+        notes: &str,
+        line: u32,
+    ) -> Self {
+        let mut it = Self::new(kind, text, path, file, notes, line, 0);
+        it.convention = convention as u16;
         it
     }
 

@@ -37,13 +37,27 @@ pub fn map_near(
     len: usize,
     fill: impl FnOnce(&mut [u8], usize),
 ) -> io::Result<Range<usize>> {
-    let whole = len.next_multiple_of(page_size());
+    map_near_with_data(reach, len, 0, fill)
+}
+
+/// Does the same, and maps `data` zeroed bytes in the pages behind, which stay writable.
+///
+/// # Errors
+/// The same as those of [`map_near`].
+pub fn map_near_with_data(
+    reach: &Range<usize>,
+    len: usize,
+    data: usize,
+    fill: impl FnOnce(&mut [u8], usize),
+) -> io::Result<Range<usize>> {
+    let code = len.next_multiple_of(page_size());
+    let whole = code + data.next_multiple_of(page_size());
     let start = claim(reach, whole)?;
     let pages = start.addr()..start.addr() + whole;
     // SAFETY: new pages, which no other code knows.
     fill(unsafe { slice::from_raw_parts_mut(start, len) }, pages.start);
     // SAFETY: no other code knows them yet.
-    protect(&pages, Rights::TEXT).inspect_err(|_| unsafe { unmap(&pages) })?;
+    protect(&(pages.start..pages.start + code), Rights::TEXT).inspect_err(|_| unsafe { unmap(&pages) })?;
     memory::name(pages.start, whole);
     Ok(pages)
 }

@@ -19,6 +19,8 @@ mod patched {
     pub(crate) use foreign_writes::foreign_writes;
     pub(crate) use site::Site;
     pub(crate) use trap::alias_works;
+    #[cfg(probe_discovers)]
+    pub(crate) use trap::reason as reason_of;
 }
 
 pub use access::Visibility;
@@ -68,4 +70,11 @@ pub(crate) use {
         NotNow, READY, ReentrancyHooks, close_held, forget_gone, make_room, map_near, read_word, renew,
         replace_now, set_reentrancy_hooks, table, unmap, write_text, write_text_now, write_word,
     },
+};
+/// For providers, which switch instructions of their own.
+#[cfg(probe_discovers)]
+pub(crate) use {
+    patched::reason_of,
+    probe_patch::__runtime::{Writable, check_readable, map_near_with_data, replace_each},
+    word::Plan,
 };

@@ -34,7 +34,7 @@ use crate::engine::os::objects::Frozen;
 use crate::engine::registry::ProbeId;
 use crate::engine::registry::provider::CallSite;
 use crate::engine::sites::{Instruction, Site, SiteAddr};
-use probe_core::abi::{Definition, Kind};
+use probe_core::abi::{Convention, Definition, Kind};
 use probe_hooks::{Fragment, Jump};
 
 /// One call site. Zeroed memory is no call site.
@@ -175,7 +175,7 @@ impl Discovery {
         it.is_enabled.store(counter.is_some(), Ordering::Relaxed);
         it.counter.store(counter.as_ref().map_or(0, |counter| counter.counter + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which no other thread knows.
-        unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };
+        unsafe { place.definition_at().write(definition(hit.kind, "", "", "", 0)) };
         if let Some(counter) = counter {
             let definition = place.definition();
             definition.entry().store(backend::entry(definition), Ordering::Relaxed);
@@ -344,6 +344,11 @@ impl CallSite for Discovery {
     }
 }
 
+/// Makes the definition of a call that the compiler expects.
+fn definition(kind: Kind, text: &'static str, path: &str, file: &str, line: u32) -> Definition {
+    Definition::discovered(kind, Convention::Call, text, path, file, "", line)
+}
+
 /// The function and the kind of a hook's hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
@@ -504,7 +509,7 @@ impl Discovery {
         let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
         self.long_name_len.store(text.len(), Ordering::Relaxed);
         self.long_name.store(text.as_mut_ptr(), Ordering::Relaxed);
-        let named = Definition::discovered(self.hit().kind, text, path, file, line);
+        let named = definition(self.hit().kind, text, path, file, line);
         // SAFETY: before it is named, no thread reads more of it than entry and hook. The control
         // lock's holder names it.
         unsafe { named.describe(place.definition_at()) };

@@ -103,8 +103,14 @@ impl Names {
     }
 }
 
-fn object_file(object: &Object) -> ObjectFile {
-    let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
+/// Returns a path where an object's file can be read.
+pub(crate) fn readable_path(object: &Object) -> PathBuf {
+    if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) }
+}
+
+/// Returns the file of an object, for the names of its functions.
+pub(crate) fn object_file(object: &Object) -> ObjectFile {
+    let path = readable_path(object);
     let own_path = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
     ObjectFile::new(path, own_path, object.base, !process::has_raised_rights())
 }

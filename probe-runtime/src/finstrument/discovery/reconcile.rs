@@ -11,8 +11,6 @@
 // Safety: relies on `Frozen`: text that is in a loaded object's segments stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr;
 
@@ -274,7 +272,7 @@ impl LoadedObjects {
     }
 
     fn new(objects: Vec<Object>) -> Self {
-        let objects = objects.into_iter().map(|object| KnownObject { hash: hash(&object), object });
+        let objects = objects.into_iter().map(|object| KnownObject { hash: object.identity(), object });
         let objects: Vec<_> = objects.collect();
         let mut texts = Vec::new();
         for (number, known) in objects.iter().enumerate() {
@@ -300,14 +298,6 @@ impl LoadedObjects {
     pub(super) fn all(&self) -> &[KnownObject] {
         &self.objects
     }
-}
-
-fn hash(object: &Object) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&object.name, object.base).hash(&mut hasher);
-    object.segments.iter().for_each(|segment| (&segment.range, segment.is_text).hash(&mut hasher));
-    // 0 stands for "no object".
-    hasher.finish().max(1)
 }
 
 #[cfg(test)]

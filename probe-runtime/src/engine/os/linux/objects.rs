@@ -6,7 +6,9 @@
 #![expect(unsafe_code, reason = "see above")]
 #![expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
 
+use std::collections::hash_map::DefaultHasher;
 use std::ffi::CStr;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
@@ -172,6 +174,14 @@ impl Object {
     /// Returns whether this address lies in the object.
     pub(crate) fn holds(&self, addr: usize) -> bool {
         self.segments.iter().any(|segment| segment.range.contains(&addr))
+    }
+
+    /// Returns a hash that tells the object from others that were loaded at the same place; not 0.
+    pub(crate) fn identity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.name, self.base).hash(&mut hasher);
+        self.segments.iter().for_each(|segment| (&segment.range, segment.is_text).hash(&mut hasher));
+        hasher.finish().max(1)
     }
 
     fn file(self) -> String {

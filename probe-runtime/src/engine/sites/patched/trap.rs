@@ -140,7 +140,7 @@ fn is_foreign(reason: &RefusalReason) -> bool {
 }
 
 /// Returns the reason why a site was not switched through `int3`.
-fn reason(error: PatchError) -> RefusalReason {
+pub(crate) fn reason(error: PatchError) -> RefusalReason {
     let site = |bytes: Bytes| <[u8; SITE_LEN]>::try_from(&*bytes).unwrap_or_default();
     match error {
         PatchError::Busy { .. } => RefusalReason::Busy,

@@ -18,7 +18,7 @@ use crate::engine::os;
 use crate::engine::os::fork;
 use crate::engine::os::signal_mask::SignalsBlocked;
 #[cfg(feature = "finstrument")]
-use crate::finstrument;
+use crate::{finstrument, sleds};
 
 /// The thread's name.
 const NAME: &str = "probe-agent";
@@ -73,6 +73,7 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
             {
                 finstrument::redirect();
                 finstrument::look_ahead();
+                sleds::look_ahead();
             }
         }
         listen(&of_thread);
