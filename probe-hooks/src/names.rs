@@ -104,6 +104,15 @@ impl ObjectFile {
         self.described(function, symbol, place)
     }
 
+    /// Describes the function at an address. If its debug information has no line for that, as LLVM
+    /// has none for a sled, the line is that of `behind`.
+    pub fn describe_sled(&self, function: usize, behind: usize) -> Description {
+        let place = self.place(function);
+        let is_whole = place.as_ref().is_none_or(|(_, line)| *line != 0);
+        let place = if is_whole { place } else { self.place(behind).or(place) };
+        self.described(function, self.symbol(function), place)
+    }
+
     /// Describes the function that is running at a call of this object, if the compiler passed the
     /// address of another one to the hook. `name` is the name at that address. It is used unless
     /// debug information shows that the enclosing function itself makes the call.

@@ -174,8 +174,7 @@ const MAX_BEFORE: usize = 255;
 pub fn read<'d, R: ReadRef<'d>>(data: R) -> object::Result<Option<Sleds>> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
-    let is_known =
-        header.e_machine(endian) == EM_X86_64 && matches!(header.e_type(endian), ET_EXEC | ET_DYN);
+    let is_known = header.e_machine(endian) == EM_X86_64 && matches!(header.e_type(endian), ET_EXEC | ET_DYN);
     if !is_known {
         return Ok(None);
     }
@@ -243,8 +242,7 @@ fn functions<'d, R: ReadRef<'d>>(
     endian: Endianness,
     data: R,
 ) -> impl Iterator<Item = u64> + use<'d, R> {
-    let symbols: &[object::elf::Sym64<Endianness>] =
-        section.data_as_array(endian, data).unwrap_or_default();
+    let symbols: &[object::elf::Sym64<Endianness>] = section.data_as_array(endian, data).unwrap_or_default();
     let functions = symbols.iter().filter(move |symbol| {
         matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC) && symbol.st_shndx(endian) != SHN_UNDEF
     });
@@ -270,9 +268,12 @@ impl<'d> Table<'d> {
     /// Returns the elements of this size, with their addresses. A rest is left out.
     fn elements<const SIZE: usize>(&self) -> impl Iterator<Item = (u64, &'d [u8; SIZE])> {
         let at = self.at;
-        self.bytes.as_chunks().0.iter().zip(0_u64..).map(move |(element, number)| {
-            (at.wrapping_add(number.wrapping_mul(SIZE as u64)), element)
-        })
+        self.bytes
+            .as_chunks()
+            .0
+            .iter()
+            .zip(0_u64..)
+            .map(move |(element, number)| (at.wrapping_add(number.wrapping_mul(SIZE as u64)), element))
     }
 }
 
@@ -474,11 +475,7 @@ mod tests {
 
     /// A file with this code at `0x1000`, and functions that begin at these addresses.
     fn file<'d>(code: &'d [u8], starts: &[u64]) -> File<'d> {
-        File {
-            code: vec![Table { at: 0x1000, bytes: code }],
-            starts: starts.to_vec(),
-            moved: HashMap::new(),
-        }
+        File { code: vec![Table { at: 0x1000, bytes: code }], starts: starts.to_vec(), moved: HashMap::new() }
     }
 
     fn entry(code: &[u8], starts: &[u64], at: u64) -> Result<(u64, u64, Form), Obstacle> {
@@ -556,9 +553,8 @@ mod tests {
         let exit = [0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
         let code = [&jump[..], &[0x90], &exit, &[0x90], &jump].concat();
         let table = 0x2000_u64;
-        let relative = |slot: u64, field: u64, there: u64| {
-            there.wrapping_sub(table + slot * XRAY_SIZE as u64 + field)
-        };
+        let relative =
+            |slot: u64, field: u64, there: u64| there.wrapping_sub(table + slot * XRAY_SIZE as u64 + field);
         let elements = [
             xray(0, 2, relative(0, 0, 0x1000), relative(0, 8, 0x1000)),
             xray(1, 2, relative(1, 0, 0x100c), relative(1, 8, 0x1000)),

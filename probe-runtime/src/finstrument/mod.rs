@@ -172,10 +172,10 @@ mod stub;
 #[cfg(not(probe_discovers))]
 use stub as discovery;
 
-#[cfg(probe_discovers)]
-pub(crate) use discovery::{object_file, readable_path};
 pub use discovery::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
+#[cfg(probe_discovers)]
+pub(crate) use discovery::{object_file, readable_path};
 pub use outcome::{Reason, Redirected, Stats, Unpatched};

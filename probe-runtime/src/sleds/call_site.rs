@@ -117,4 +117,3 @@ impl CallSite for SledSite {
         None
     }
 }
-

@@ -281,11 +281,10 @@ mod tests {
         let sled = sled(SledForm::Nop(7), &[0x0f, 0x1f, 0x80, 0, 2, 0, 0]);
         let forms = Forms::of(&sled, 0x1000, 0x2000).unwrap();
         let head = |bytes: [u8; 2]| forms.head(bytes.into());
-        assert_eq!([[0x0f, 0x1f], [0xeb, 5], NOP2].map(head), [
-            Some(Head::Original),
-            Some(Head::Latent),
-            Some(Head::Active)
-        ]);
+        assert_eq!(
+            [[0x0f, 0x1f], [0xeb, 5], NOP2].map(head),
+            [Some(Head::Original), Some(Head::Latent), Some(Head::Active)]
+        );
         assert_eq!([[0xcc, 0x1f], [0x41, 0xba]].map(head), [None; 2]);
         assert_eq!(forms.expected(Head::Latent, [0xcc; 5]), [0xeb, 5, 0xcc, 0xcc, 0xcc]);
         assert_eq!(Forms::of(&sled, 0x1000, 1 << 40), None);

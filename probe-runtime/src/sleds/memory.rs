@@ -103,9 +103,8 @@ impl SledMemory {
         for sled in &named.sleds {
             let at = maker.address(sled.at);
             let bytes = at..at.wrapping_add(sled.form.size().into());
-            let is_text = |it: &Segment| {
-                it.is_text && it.range.start <= bytes.start && bytes.end <= it.range.end
-            };
+            let is_text =
+                |it: &Segment| it.is_text && it.range.start <= bytes.start && bytes.end <= it.range.end;
             if !object.segments.iter().any(is_text) {
                 maker.refuse(sled.at, sled.function, sled.place, "it does not lie in loaded code");
             } else if sled.form == SledForm::Bytes {
@@ -148,8 +147,7 @@ impl Maker<'_> {
         let mut converted = Vec::new();
         let page = |sled: &Sled| pun(self.address(sled.at)).map(|at| at & !(page_size() - 1));
         let is_next = |one: &Sled, other: &Sled| {
-            page(one).zip(page(other)).map(|(one, other)| other - one <= page_size())
-                == Some(true)
+            page(one).zip(page(other)).map(|(one, other)| other - one <= page_size()) == Some(true)
         };
         let runs: Vec<Vec<Sled>> = sleds.chunk_by(is_next).map(<[_]>::to_vec).collect();
         for run in runs {

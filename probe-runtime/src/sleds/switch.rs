@@ -22,10 +22,10 @@ use super::forms::{Forms, Head, Rest};
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::mem::Alias;
 use crate::engine::os::objects::KeptLoaded;
-use crate::engine::os::text::{pages};
+use crate::engine::os::text::pages;
 use crate::engine::sites::{
-    Access, OpenText, PatchError, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextError,
-    Writable, check_readable, reason_of, replace_each, synchronize, write_word,
+    Access, OpenText, PatchError, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextError, Writable,
+    check_readable, reason_of, replace_each, synchronize, write_word,
 };
 
 /// A sled that has to change.
@@ -159,8 +159,7 @@ impl Batch<'_> {
     /// Writes what lies behind the heads of sleds that are active for the first time.
     fn prepare(&mut self, due: &mut Vec<Due<'_>>, writable: &Writable) {
         // Long NOPs become jumps over themselves.
-        let (first, mut ready): (Vec<_>, Vec<_>) =
-            due.drain(..).partition(|due| due.head == Head::Original);
+        let (first, mut ready): (Vec<_>, Vec<_>) = due.drain(..).partition(|due| due.head == Head::Original);
         if !first.is_empty() {
             let is_written = self.write(&first, Head::Latent, writable);
             synchronize();
@@ -210,12 +209,10 @@ impl Batch<'_> {
             }
         }
         let mut refused = Vec::new();
-        let tell = |at: usize, result: Result<(), PatchError>| {
-            match (numbers.get(&at).copied(), result) {
-                (Some(number), Ok(())) => done[number] = true,
-                (_, Ok(())) => {}
-                (_, Err(error)) => refused.push(Refusal::new(SiteAddr(at), reason_of(error))),
-            }
+        let tell = |at: usize, result: Result<(), PatchError>| match (numbers.get(&at).copied(), result) {
+            (Some(number), Ok(())) => done[number] = true,
+            (_, Ok(())) => {}
+            (_, Err(error)) => refused.push(Refusal::new(SiteAddr(at), reason_of(error))),
         };
         // SAFETY: the same; the text is writable in this way.
         unsafe { replace_each(&trapped, writable, tell) };

@@ -39,7 +39,7 @@ static mut PLACE: [u64; 9] = [0; 9];
 
 /// Calls every function with every state; gives the registers after each, and how many functions
 /// were called.
-fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
+pub(crate) fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
     let mut all = Vec::new();
     let mut calls = 0;
     for (at, (name, called)) in FUNCTIONS.into_iter().enumerate() {
@@ -64,7 +64,7 @@ fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
 
 /// Attaches each kind of consumer to all probes, alone and beside others, and has `same` call all
 /// functions: first on a new thread's memory, then on the way that most hits take.
-fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
+pub(crate) fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
     let all = || select("**").unwrap();
     let latency = all().attach(Latency::new()).unwrap();
     same("measured");

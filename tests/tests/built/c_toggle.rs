@@ -46,7 +46,7 @@ fn results_are_right_while_sites_are_toggled() {
     }
 }
 
-fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, time: Duration) {
+pub(crate) fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, time: Duration) {
     // The first run does all initialisation.
     let play = |object: &Object| {
         scenarios(language).iter().map(|scenario| object.notes(scenario)).collect::<Vec<_>>()

@@ -24,6 +24,7 @@ mod mixed;
 mod real_c;
 mod real_cpp;
 mod shipped;
+mod sleds;
 mod sqlite_counts;
 mod sqlite_listing;
 mod sqlite_toggled;
@@ -32,5 +33,5 @@ mod versions;
 
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(
-    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, real_c
+    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, sleds, real_c
 );

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
-use super::provider::{self, CallSite, Due, Provider, Providers};
+use super::provider::{self, CallSite, Due, Providers};
 use super::{Change, ProbeId};
 use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::engine::os::text::pages;

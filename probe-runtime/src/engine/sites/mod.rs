@@ -63,6 +63,13 @@ pub(crate) use probe_patch::__runtime::WritableRuns;
 pub use probe_patch::{
     Bytes, MAX_LEN, OpenText, PatchError, TextError, call, synchronize, unrestored_bytes, word,
 };
+/// For providers, which switch instructions of their own.
+#[cfg(probe_discovers)]
+pub(crate) use {
+    patched::reason_of,
+    probe_patch::__runtime::{Writable, check_readable, map_near_with_data, replace_each},
+    word::Plan,
+};
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
     patched::{Batch, LastState, Site, alias_works, exchange, foreign_writes},
@@ -70,11 +77,4 @@ pub(crate) use {
         NotNow, READY, ReentrancyHooks, close_held, forget_gone, make_room, map_near, read_word, renew,
         replace_now, set_reentrancy_hooks, table, unmap, write_text, write_text_now, write_word,
     },
-};
-/// For providers, which switch instructions of their own.
-#[cfg(probe_discovers)]
-pub(crate) use {
-    patched::reason_of,
-    probe_patch::__runtime::{Writable, check_readable, map_near_with_data, replace_each},
-    word::Plan,
 };
