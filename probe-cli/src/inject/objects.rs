@@ -1,10 +1,13 @@
 //! The objects of a running program, read from its memory.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use probe_hooks::{ReadCache, Sleds, read_sleds};
 use probe_inject::{InjectError, Mapping, Memory, maps};
 
 use crate::elf::{Dynamic, Image, Runtime, Source, notes};
@@ -65,7 +68,7 @@ pub struct Object {
     pub code: Vec<Range<u64>>,
     /// The runtime in it.
     pub runtime: Option<Runtime>,
-    /// Whether it has tables of probes, or calls the hooks of `-finstrument-functions`.
+    /// Whether it has tables of probes or of sleds, or calls the hooks of `-finstrument-functions`.
     pub has_probes: bool,
 }
 
@@ -100,9 +103,24 @@ pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectErro
     for code in maps.iter().filter(|it| it.is_executable) {
         // Each file is read once.
         let Some(of_file) = files.remove(&code.file) else { continue };
-        objects.extend(possible_starts(code, &of_file).find_map(|it| object(it, code, &of_file, memory)));
+        let mut found = possible_starts(code, &of_file).find_map(|it| object(it, code, &of_file, memory));
+        if let Some(object) = &mut found {
+            object.has_probes |= has_sleds(pid, object);
+        }
+        objects.extend(found);
     }
     Ok(objects)
+}
+
+/// Returns whether an object's file has sleds. Their tables can't be found in memory.
+fn has_sleds(pid: u32, object: &Object) -> bool {
+    let read = || -> Option<Sleds> {
+        let file = File::open(format!("/proc/{pid}/root{}", object.name)).ok()?;
+        // Another file may have taken its name.
+        let is_same = file.metadata().ok()?.ino() == object.file;
+        read_sleds(&ReadCache::new(file)).ok().flatten().filter(|_| is_same)
+    };
+    read().is_some()
 }
 
 /// Returns the mappings at which an object with this code may begin, the nearest one first. A
