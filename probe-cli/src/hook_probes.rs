@@ -26,10 +26,10 @@ pub struct HookSite {
     pub addr: u64,
     /// Its length, in bytes.
     pub len: usize,
-    /// Its instruction.
-    pub form: Form,
-    /// Whether the runtime can switch it. If not, it stays a call, and the hook decides.
-    pub is_switched: bool,
+    /// The name of its instruction in tables.
+    pub instruction: &'static str,
+    /// How the runtime switches it. If it does not, the call stays, and the hook decides.
+    pub switched_by: &'static str,
 }
 
 /// A probe-to-be.
@@ -45,21 +45,30 @@ pub struct HookProbe {
     pub line: u32,
     /// The calls, or the jumps.
     pub sites: Vec<HookSite>,
+    /// Its state in lists.
+    pub state: &'static str,
 }
 
-impl HookProbe {
-    /// The state of a probe-to-be in lists.
-    pub const STATE: &str = "hook";
-}
+/// The state of a probe-to-be of hooks.
+const STATE: &str = "hook";
 
 impl HookSite {
-    /// Returns the name of its instruction in tables.
-    pub const fn instruction(&self) -> &'static str {
-        match self.form {
+    fn new(addr: u64, len: usize, form: Form, is_switched: bool) -> Self {
+        let instruction = match form {
             Form::Call | Form::CallRegister => "call",
             Form::Jump | Form::JumpRegister => "jmp",
             Form::ConditionalJump => "jcc",
-        }
+        };
+        let switched_by = if is_switched { "one write" } else { Self::STAYS };
+        Self { addr, len, instruction, switched_by }
+    }
+
+    /// How a call is switched that stays a call.
+    const STAYS: &str = "nothing";
+
+    /// Returns whether the runtime can switch it.
+    pub fn is_switched(&self) -> bool {
+        self.switched_by != Self::STAYS
     }
 }
 
@@ -150,7 +159,7 @@ impl HookProbes {
                 && starts.contains(&function)
             {
                 let (addr, len) = (jump.at as u64, jump.bytes.len());
-                let site = HookSite { addr, len, form: Form::Jump, is_switched: true };
+                let site = HookSite::new(addr, len, Form::Jump, true);
                 tails.entry((Function::Here(function), *kind)).or_default().push(site);
             }
         }
@@ -212,12 +221,8 @@ fn sites(
         let is_call = hook_use.form == Form::Call;
         for (number, (function, at)) in functions.iter().enumerate() {
             let (function, kind) = (*function, hook_use.kind);
-            let site = HookSite {
-                addr: hook_use.at as u64,
-                len: hook_use.len,
-                form: hook_use.form,
-                is_switched: is_call && functions.len() == 1,
-            };
+            let is_switched = is_call && functions.len() == 1;
+            let site = HookSite::new(hook_use.at as u64, hook_use.len, hook_use.form, is_switched);
             // The first one owns the call.
             let (sites, text) = if is_call && number == 0 {
                 (vec![site], site.addr + (site.len - 5) as u64)
@@ -246,7 +251,7 @@ fn named(
         let Some((path, file, line)) = described.get(&function).cloned() else { continue };
         let number =
             *numbers.entry((Arc::clone(&path), kind, Arc::clone(&file), line)).or_insert_with(|| {
-                probes.push(HookProbe { path, kind, file, line, sites: Vec::new() });
+                probes.push(HookProbe { path, kind, file, line, sites: Vec::new(), state: STATE });
                 probes.len() - 1
             });
         probes[number].sites.extend(sites);

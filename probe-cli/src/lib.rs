@@ -21,6 +21,7 @@ mod progress;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ptrace_count;
 mod site_list;
+pub mod sled_probes;
 mod terminal_width;
 pub mod text;
 #[cfg(target_os = "linux")]

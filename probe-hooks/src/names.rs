@@ -56,6 +56,9 @@ struct Inlined {
     place: Option<Place>,
 }
 
+/// How many bytes of a function are searched for a line.
+const NEAR: u64 = 256;
+
 /// A source file and a line of it.
 type Place = (String, u32);
 
@@ -104,13 +107,23 @@ impl ObjectFile {
         self.described(function, symbol, place)
     }
 
-    /// Describes the function at an address. If its debug information has no line for that, as LLVM
-    /// has none for a sled, the line is that of `behind`.
-    pub fn describe_sled(&self, function: usize, behind: usize) -> Description {
+    /// Describes the function at an address, which begins with a sled. LLVM gives sleds the line 0:
+    /// the line is then that of the first statement.
+    pub fn describe_sled(&self, function: usize) -> Description {
         let place = self.place(function);
         let is_whole = place.as_ref().is_none_or(|(_, line)| *line != 0);
-        let place = if is_whole { place } else { self.place(behind).or(place) };
+        let place = if is_whole { place } else { self.first_place(function).or(place) };
         self.described(function, self.symbol(function), place)
+    }
+
+    /// Returns the first place that has a line, near the beginning of a function.
+    fn first_place(&self, function: usize) -> Option<Place> {
+        let offset = self.offset(function);
+        let near = offset.checked_add(NEAR)?;
+        let symbol = |addr| self.loader()?.find_symbol_info(addr).map(|it| it.address());
+        let mut places = self.loader()?.find_location_range(offset, near).ok()?;
+        let (addr, _, place) = places.find(|(_, _, place)| place.line.is_some_and(|line| line != 0))?;
+        (symbol(addr) == symbol(offset)).then(|| self::place(&place))?
     }
 
     /// Describes the function that is running at a call of this object, if the compiler passed the

@@ -92,16 +92,22 @@ pub(crate) fn stem(symbol: &str) -> &str {
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }
 
-/// Returns a symbol as a path. C++ names have no parameters, return types and spaces. The suffix of
+/// Returns a symbol as a path. Rust's names have no hash, and C++ names have no parameters, return types and spaces. The suffix of
 /// a compiler's own copy of a function (`parse.constprop.0`) is removed.
 pub fn demangled_path(symbol: &str) -> String {
+    let symbol = &symbol[..floor_char_boundary(symbol, MAX_NAME_LEN)];
+    if let Ok(rust) = rustc_demangle::try_demangle(symbol) {
+        let mut name = BoundedName(String::new());
+        return write!(name, "{rust:#}").map_or_else(|_| stem(symbol).to_owned(), |()| name.0);
+    }
     let demangled = |symbol: Symbol<&str>| {
         let mut name = BoundedName(String::new());
         let options = DemangleOptions::new().no_params().no_return_type();
         symbol.structured_demangle(&mut name, &options).ok().map(|()| name.0)
     };
-    let symbol = &symbol[..floor_char_boundary(symbol, MAX_NAME_LEN)];
-    if let Some(name) = Symbol::new(symbol).ok().and_then(demangled) {
+    // `a` is a type's name to the demangler.
+    let is_mangled = symbol.starts_with('_') && symbol.trim_start_matches('_').starts_with('Z');
+    if let Some(name) = Symbol::new(symbol).ok().filter(|_| is_mangled).and_then(demangled) {
         let name = name.split(" [clone").next().unwrap_or_default();
         return with_literals(name.chars().filter(|char| *char != ' ').collect());
     }
@@ -145,6 +151,9 @@ mod tests {
             ("sqlite3VdbeExec", "sqlite3VdbeExec"),
             ("parse.constprop.0", "parse"),
             (".hidden", ".hidden"),
+            ("a", "a"),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
+            ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
             ("_ZN3geo5StackIiE4pushEi", "geo::Stack<int>::push"),
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
             ("_ZN3geo5shapeIdEET_S1_", "geo::shape<double>"),

@@ -13,6 +13,7 @@ use crate::hook_probes::{HookProbe, HookProbes};
 use crate::output::{Exit, Failure, Output, document};
 use crate::probe_tables::{Form, ObjectProbes};
 use crate::progress::Progress;
+use crate::sled_probes::{SledProbes, UnusableSled};
 use crate::text::{count, escape};
 
 pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> {
@@ -21,17 +22,21 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
     let object = ObjectProbes::of(&image).map_err(Failure::input)?;
     let audit = audit(&image, &object).map_err(Failure::input)?;
     let hooks = HookProbes::of(&args.file, &image).map_err(Failure::input)?;
+    let sleds = SledProbes::of(&args.file, &image).map_err(Failure::input)?;
     let mut rows: Vec<_> = audit.sites.iter().map(Row::from).collect();
-    rows.extend(hooks.iter().flat_map(|it| &it.probes).flat_map(Row::of_hook));
+    let of_sleds = sleds.iter().flat_map(|it| &it.probes);
+    rows.extend(hooks.iter().flat_map(|it| &it.probes).chain(of_sleds).flat_map(Row::promised));
     rows.sort_by_key(|row| row.site);
     let mut shown = match (is_json, args.quiet || rows.is_empty()) {
         (true, is_quiet) => {
-            Output::text(as_json(&object, &audit, hooks.as_ref(), if is_quiet { &[] } else { &rows })?)
+            let rows = if is_quiet { &[][..] } else { &rows };
+            Output::text(as_json(&object, &audit, hooks.as_ref(), sleds.as_ref(), rows)?)
         }
-        (false, true) => Output::text(totals(&object, &audit, hooks.as_ref())),
+        (false, true) => Output::text(totals(&object, &audit, hooks.as_ref(), sleds.as_ref())),
         (false, false) => {
             let mut view = View::table(table(&rows));
-            view.notes.extend(totals(&object, &audit, hooks.as_ref()).lines().map(str::to_owned));
+            let totals = totals(&object, &audit, hooks.as_ref(), sleds.as_ref());
+            view.notes.extend(totals.lines().map(str::to_owned));
             Output::view(view)
         }
     };
@@ -40,6 +45,7 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
         shown.notes.push(note.to_owned());
     }
     shown.notes.extend(hooks.iter().flat_map(|it| it.notes(image.name())));
+    shown.notes.extend(sleds.iter().flat_map(|it| it.notes(image.name())));
     if audit.findings.count != 0 {
         shown.exit = Exit::Finding;
     } else if object.probes.is_empty() && rows.is_empty() {
@@ -48,7 +54,7 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Output, Failure> 
     Ok(shown)
 }
 
-/// A site, or a call of a hook.
+/// A site, a call of a hook, or a sled.
 #[derive(Serialize)]
 struct Row<'a> {
     site: u64,
@@ -75,13 +81,13 @@ impl<'a> From<&AuditedSite<'a>> for Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of_hook(probe: &'a HookProbe) -> impl Iterator<Item = Self> {
+    fn promised(probe: &'a HookProbe) -> impl Iterator<Item = Self> {
         probe.sites.iter().map(|site| Self {
             site: site.addr,
             in_word: site.addr % 8,
-            switched_by: if site.is_switched { "one write" } else { "nothing" },
-            form: site.instruction(),
-            state: HookProbe::STATE,
+            switched_by: site.switched_by,
+            form: site.instruction,
+            state: probe.state,
             kind: probe.kind.name(),
             probe: &probe.path,
         })
@@ -97,7 +103,12 @@ fn table<'a>(rows: &[Row<'a>]) -> Table<'a> {
     table
 }
 
-fn totals(object: &ObjectProbes, audit: &Audit<'_>, hooks: Option<&HookProbes>) -> String {
+fn totals(
+    object: &ObjectProbes,
+    audit: &Audit<'_>,
+    hooks: Option<&HookProbes>,
+    sleds: Option<&SledProbes>,
+) -> String {
     let mut text = String::new();
     let one_word = audit.sites.iter().filter(|it| it.site.is_in_one_word()).count();
     let straddling = audit.sites.len() - one_word;
@@ -114,9 +125,14 @@ fn totals(object: &ObjectProbes, audit: &Audit<'_>, hooks: Option<&HookProbes>) 
         let _ = writeln!(text, "{} of probes that other objects define", count(elsewhere, "more site"));
     }
     if let Some(hooks) = hooks {
-        let stay = hooks.probes.iter().flat_map(|it| &it.sites).filter(|it| !it.is_switched).count() as u64;
+        let stay = hooks.probes.iter().flat_map(|it| &it.sites).filter(|it| !it.is_switched()).count() as u64;
         let (calls, probes) = (count(hooks.sites(), "call"), count(hooks.probes.len() as u64, "probe"));
         let _ = writeln!(text, "{calls} of hooks, of {probes}: {stay} stay calls");
+    }
+    if let Some(SledProbes { probes, unusable, .. }) = sleds {
+        let sites = sleds.map_or(0, SledProbes::sites);
+        let (sites, probes) = (count(sites, "sled"), count(probes.len() as u64, "probe"));
+        let _ = writeln!(text, "{sites}, of {probes}: {} can't be used", unusable.len());
     }
     let findings = &audit.findings;
     let _ = writeln!(text, "{}", count(findings.count, "finding"));
@@ -142,12 +158,15 @@ struct Members<'a> {
     found: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
     hooks: Option<HookTotals>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unusable: &'a [UnusableSled],
 }
 
 fn as_json(
     object: &ObjectProbes,
     audit: &Audit<'_>,
     hooks: Option<&HookProbes>,
+    sleds: Option<&SledProbes>,
     rows: &[Row<'_>],
 ) -> Result<String, Failure> {
     let members = Members {
@@ -156,6 +175,7 @@ fn as_json(
         findings: audit.findings.count,
         found: &audit.findings.shown,
         hooks: hooks.map(HookTotals::of),
+        unusable: sleds.map_or(&[], |it| &it.unusable),
     };
     document("audit", &members, rows)
 }

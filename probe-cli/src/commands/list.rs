@@ -20,6 +20,7 @@ use crate::output::{Exit, Failure, Output, document};
 use crate::probe_tables::{FieldOf, ObjectProbes, Probe};
 use crate::progress::Progress;
 use crate::site_list::SiteList;
+use crate::sled_probes::SledProbes;
 use crate::text::{count, escape, was};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Output, Failure> {
@@ -56,7 +57,7 @@ fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Output, F
 }
 
 fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Output, Failure> {
-    let (image, object, hooks) = {
+    let (image, object, hooks, sleds) = {
         let _progress = Progress::start(&format!("reading {}", file.display()), 0);
         let image = match &list.list {
             Some(list) => SiteList::open(list)?.image(file)?,
@@ -64,17 +65,23 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
         };
         let object = ObjectProbes::of(&image).map_err(Failure::input)?;
         let hooks = HookProbes::of(file, &image).map_err(Failure::input)?;
-        (image, object, hooks)
+        let sleds = SledProbes::of(file, &image).map_err(Failure::input)?;
+        (image, object, hooks, sleds)
     };
     let mut notes = doubts(&object);
     notes.extend(hooks.iter().flat_map(|it| it.notes(image.name())));
+    notes.extend(sleds.iter().flat_map(|it| it.notes(image.name())));
+    let promised = || {
+        let of_sleds = sleds.iter().flat_map(|it| &it.probes);
+        hooks.iter().flat_map(|it| &it.probes).chain(of_sleds)
+    };
     if list.objects {
-        let rows = [ObjectRow::of(&object, hooks.as_ref())];
+        let rows = [ObjectRow::of(&object, promised())];
         return Ok(Output { notes, ..objects(&rows, is_json)? });
     }
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
-    let of_hooks = hooks.iter().flat_map(|it| &it.probes).map(InFile::Hook);
-    let probes: Vec<_> = probes.into_iter().map(InFile::Table).chain(of_hooks).collect();
+    let probes: Vec<_> =
+        probes.into_iter().map(InFile::Table).chain(promised().map(InFile::Promised)).collect();
     let exit = if probes.is_empty() && skipped.is_empty() { Exit::NoMatch } else { Exit::Done };
     let mut probes = select(&object, selector, &probes)?;
     if let Some(selector) = selector {
@@ -85,7 +92,7 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
     if list.bpftrace {
         let with_sites: Vec<_> = probes.iter().filter_map(InFile::with_sites).collect();
         if with_sites.len() != probes.len() {
-            notes.push("the program has no calls of hooks, which are no sites in the file".to_owned());
+            notes.push("the program has no hooks and sleds, which are no sites in the file".to_owned());
         }
         let mut shown = bpftrace::program(file, &image, &with_sites)?;
         shown.notes.splice(0..0, notes);
@@ -159,14 +166,15 @@ fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> R
 #[derive(Clone, Copy)]
 enum InFile<'a> {
     Table(&'a Probe),
-    Hook(&'a HookProbe),
+    /// Of a hook or a sled, once the program runs.
+    Promised(&'a HookProbe),
 }
 
 impl<'a> InFile<'a> {
     fn of(&self) -> &'a dyn Selectable {
         match self {
             Self::Table(probe) => *probe,
-            Self::Hook(probe) => *probe,
+            Self::Promised(probe) => *probe,
         }
     }
 
@@ -333,13 +341,13 @@ struct ObjectRow<'a> {
 }
 
 impl<'a> ObjectRow<'a> {
-    fn of(object: &'a ObjectProbes, hooks: Option<&HookProbes>) -> Self {
+    fn of(object: &'a ObjectProbes, promised: impl Iterator<Item = &'a HookProbe> + Clone) -> Self {
         let with_sites = object.probes.iter().filter(|probe| probe.skipped.is_none()).count();
         Self {
             object: &object.name,
             ty: object.object_type.name(),
-            probes: with_sites + hooks.map_or(0, |it| it.probes.len()),
-            sites: object.sites + hooks.map_or(0, HookProbes::sites),
+            probes: with_sites + promised.clone().count(),
+            sites: object.sites + promised.map(|it| it.sites.len() as u64).sum::<u64>(),
             unread: object.unread.count,
             elsewhere: object.elsewhere.values().sum(),
             build_id: object.build_id.as_deref(),
@@ -398,7 +406,7 @@ impl<'a> From<InFile<'a>> for Listed<'a> {
     fn from(probe: InFile<'a>) -> Self {
         match probe {
             InFile::Table(probe) => probe.into(),
-            InFile::Hook(probe) => Self {
+            InFile::Promised(probe) => Self {
                 probe: (&*probe.path).into(),
                 kind: probe.kind.name().into(),
                 file: (&*probe.file).into(),
@@ -408,7 +416,7 @@ impl<'a> From<InFile<'a>> for Listed<'a> {
                 group: None,
                 doc: None,
                 usdt: None,
-                state: HookProbe::STATE.into(),
+                state: probe.state.into(),
                 object: Cow::default(),
             },
         }
@@ -507,7 +515,7 @@ fn table<'a, L: Borrow<Listed<'a>>>(probes: impl Iterator<Item = L> + Clone, lef
     view.notes.push(format!("{}, {}", count(many, "probe"), count(sites, "site")));
     if !left_out.is_empty() {
         let functions = was(left_out.len() as u64, "function");
-        view.notes.push(format!("{functions} left out by the block around it:"));
+        view.notes.push(format!("{functions} left out:"));
         let line = |it: &LeftOut| format!("  {} ({})", escape(&it.probe), escape(&it.reason));
         view.notes.extend(left_out.iter().map(line));
     }

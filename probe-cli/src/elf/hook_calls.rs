@@ -94,6 +94,27 @@ impl Hooks {
     pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
         Ok(targets(image, &Dynamic::read(image, 0)?)?.map(|(hooks, _)| hooks))
     }
+
+    /// Returns whose hooks a file would reach that has none: an agent's, if it can have one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_host(image: &Image) -> Result<Self, Problem> {
+        if is_static(image, &Dynamic::read(image, 0)?)? { Ok(Self::Static) } else { library(image) }
+    }
+}
+
+/// Returns whether the hooks are those of an agent, by the file's C library.
+fn library(image: &Image) -> Result<Hooks, Problem> {
+    let interpreter = image.interpreter()?;
+    let is_other = interpreter.is_some_and(|it| !it.to_string_lossy().contains("ld-linux"));
+    Ok(if is_other { Hooks::OtherLibrary } else { Hooks::Others })
+}
+
+fn is_static(image: &Image, dynamic: &Dynamic<'_>) -> Result<bool, Problem> {
+    let is_fixed = image.object_type() == ObjectType::Executable && image.dynamic.is_none();
+    // An executable for any address that needs no loader is static, too.
+    Ok(is_fixed || image.interpreter()?.is_none() && !dynamic.needs_others() && image.has_entry())
 }
 
 /// Returns whose hooks a file's code reaches, and by which words and functions.
@@ -113,17 +134,13 @@ fn targets(image: &Image, dynamic: &Dynamic<'_>) -> Result<Option<(Hooks, HookTa
         return Ok(None);
     }
     let hooks = if own.is_empty() {
-        let interpreter = image.interpreter()?;
-        let is_other = interpreter.is_some_and(|it| !it.to_string_lossy().contains("ld-linux"));
-        if is_other { Hooks::OtherLibrary } else { Hooks::Others }
+        library(image)?
     } else if Runtime::of(image)?.is_some() {
         Hooks::Runtime
-    } else if image.object_type() == ObjectType::Executable && image.dynamic.is_none() {
+    } else if is_static(image, dynamic)? {
         Hooks::Static
     } else {
-        // An executable for any address that needs no loader is static, too.
-        let is_alone = image.interpreter()?.is_none() && !dynamic.needs_others() && image.has_entry();
-        if is_alone { Hooks::Static } else { Hooks::Own }
+        Hooks::Own
     };
     Ok(Some((hooks, HookTargets::new(words, own))))
 }

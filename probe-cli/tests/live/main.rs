@@ -35,6 +35,7 @@ mod run;
 mod screens;
 mod service;
 mod shown;
+mod sleds;
 mod terminal;
 mod top;
 mod traced;

@@ -204,11 +204,10 @@ fn read(object: &Object) -> Option<Sleds> {
 fn name(object: &Object, sleds: &Sleds) -> NamedSleds {
     let file = object_file(object);
     let mut names = HashMap::new();
-    // In the order of addresses, so that a function's entry comes first.
-    let usable = sleds.usable.iter().map(|it| (it.function, it.at + u64::from(it.form.size())));
-    for (function, behind) in usable.chain(sleds.unusable.iter().map(|it| (it.function, it.at))) {
-        let addr = |in_file| usize::try_from(in_file).unwrap_or_default().wrapping_add(object.base);
-        names.entry(function).or_insert_with(|| file.describe_sled(addr(function), addr(behind)));
+    let functions = sleds.usable.iter().map(|it| it.function);
+    for function in functions.chain(sleds.unusable.iter().map(|it| it.function)) {
+        let addr = usize::try_from(function).unwrap_or_default().wrapping_add(object.base);
+        names.entry(function).or_insert_with(|| file.describe_sled(addr));
     }
     let refused = sleds.unusable.iter().map(|it| (it.function, it.place, it.obstacle.to_string()));
     let mut refused: Vec<(u64, Place, String)> = refused.collect();

@@ -79,7 +79,7 @@ fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo], columns: Option<usize>) 
     if !left_out.is_empty() {
         let functions = was(left_out.len() as u64, "function");
         // Writing to a `String` can't fail.
-        let _ = writeln!(text, "{functions} left out by the block around it:");
+        let _ = writeln!(text, "{functions} left out:");
         for probe in left_out {
             let reason = probe.skipped().unwrap_or_default();
             let _ = writeln!(text, "  {} ({reason})", probe.path());
