@@ -4,11 +4,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use probe_core::Kind;
-use probe_hooks::{Description, ObjectFile, Place, ReadCache, Sled, SledForm, Sleds, read_sleds};
+use probe_hooks::{Description, ObjectFile, Place, ReadCache, Sled, SledForm, read_sleds};
 
 use crate::elf::{ElfError, Hooks, Image, ObjectType, Problem};
 use crate::hook_probes::{HookProbe, HookSite};
@@ -21,7 +20,7 @@ pub struct SledProbes {
     pub probes: Vec<HookProbe>,
     /// The sleds that can't be used.
     pub unusable: Vec<UnusableSled>,
-    /// What becomes of the others.
+    /// The fate of the others.
     fate: &'static str,
 }
 
@@ -49,11 +48,8 @@ impl SledProbes {
     }
 
     fn read(path: &Path, image: &Image) -> Result<Option<Self>, Problem> {
-        let read = || -> io::Result<Option<Sleds>> {
-            // What is damaged beyond that, `Image` has refused.
-            Ok(read_sleds(&ReadCache::new(File::open(path)?)).ok().flatten())
-        };
-        let Some(sleds) = read()? else { return Ok(None) };
+        let file = ReadCache::new(File::open(path)?);
+        let Some(sleds) = read_sleds(&file).map_err(Problem::Damaged)? else { return Ok(None) };
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let object = ObjectFile::new(path.clone(), path, 0, true);
         let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), HashMap::new());

@@ -11,8 +11,9 @@
 //! anywhere, or where these are packed, in the table itself.
 //!
 //! # Patchable entries
-//! With `N,M`, M of the NOPs lie before the function, whose beginning is taken from the symbols, or
-//! in a stripped file from the unwind table. An `endbr64` comes before the others. gcc leaves N NOPs of one byte, LLVM as few as it can.
+//! With `N,M`, M of the NOPs lie before the function. Its beginning is taken from the symbols, in a
+//! stripped file from the unwind table. An `endbr64` comes before the others. gcc leaves N NOPs of
+//! one byte, LLVM as few as it can.
 //!
 //! # XRay
 //! ```text
@@ -51,7 +52,7 @@ pub struct Sled {
     pub at: u64,
     /// The address of the function.
     pub function: u64,
-    /// Where it lies in the function.
+    /// Its place in the function.
     pub place: Place,
     /// Its instructions.
     pub form: Form,
@@ -59,7 +60,7 @@ pub struct Sled {
     pub bytes: [u8; MAX_LEN],
 }
 
-/// Where in its function a sled lies.
+/// The place of a sled in its function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
     /// Before all else, but for an `endbr64`.
@@ -102,7 +103,7 @@ pub struct Unusable {
     pub at: u64,
     /// The address of the function, as far as the table tells it.
     pub function: u64,
-    /// Where it lies in the function.
+    /// Its place in the function.
     pub place: Place,
     /// Why it can't be used.
     pub obstacle: Obstacle,
@@ -170,13 +171,17 @@ const MAX_BEFORE: usize = 255;
 /// another kind of file.
 ///
 /// # Errors
-/// A file that is no ELF file, or a damaged one.
-pub fn read<'d, R: ReadRef<'d>>(data: R) -> object::Result<Option<Sleds>> {
+/// The problem of a file that is no ELF file of 64 bits, or is damaged.
+pub fn read<'d, R: ReadRef<'d>>(data: R) -> Result<Option<Sleds>, String> {
+    sleds(data).unwrap_or_else(|error| Err(error.to_string()))
+}
+
+fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, String>> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let is_known = header.e_machine(endian) == EM_X86_64 && matches!(header.e_type(endian), ET_EXEC | ET_DYN);
     if !is_known {
-        return Ok(None);
+        return Ok(Ok(None));
     }
     let sections = header.sections(endian, data)?;
     let named = |name: &[u8]| -> Vec<Table<'d>> {
@@ -191,7 +196,19 @@ pub fn read<'d, R: ReadRef<'d>>(data: R) -> object::Result<Option<Sleds>> {
     };
     let (patchable, xray) = (named(PATCHABLE), named(XRAY));
     if patchable.is_empty() && xray.is_empty() {
-        return Ok(None);
+        return Ok(Ok(None));
+    }
+    // Sections that share bytes of the file would take many times its size.
+    let is_read = |section: &&SectionHeader64<Endianness>| {
+        let flags = section.sh_flags(endian).0;
+        matches!(section.sh_type(endian), SHT_RELA | SHT_SYMTAB | SHT_DYNSYM)
+            || flags & u64::from(SHF_EXECINSTR.0) != 0 && section.file_range(endian).is_some()
+    };
+    let sizes = sections.iter().filter(is_read).map(|section| section.sh_size(endian));
+    let all = sizes.fold(0, u64::saturating_add);
+    let of_tables = patchable.iter().chain(&xray).map(|table| table.bytes.len() as u64).sum::<u64>();
+    if data.len().is_ok_and(|len| all.saturating_add(of_tables) > len) {
+        return Ok(Err("the sections of its code, symbols and sleds share bytes".to_owned()));
     }
     let in_table = |at: u64| patchable.iter().chain(&xray).any(|table| table.holds(at));
     let mut moved = HashMap::new();
@@ -233,7 +250,7 @@ pub fn read<'d, R: ReadRef<'d>>(data: R) -> object::Result<Option<Sleds>> {
         file.read_xray(table, &mut sleds);
     }
     sleds.sort();
-    Ok(Some(sleds))
+    Ok(Ok(Some(sleds)))
 }
 
 /// Returns the addresses of the functions in a table of symbols.
@@ -581,10 +598,93 @@ mod tests {
         assert_eq!(sleds.range(), 0x1000..0x1023);
     }
 
+    /// Returns a shared object with one function of five NOPs, which its table of patchable entries
+    /// names by a relocation, and an entry of XRay for the same.
+    fn object() -> Vec<u8> {
+        const NAMES: &[u8] = b"\0__patchable_function_entries\0xray_instr_map\0";
+        const TEXT: u64 = 0x1000;
+        let mut file = vec![0; 64];
+        let add = |file: &mut Vec<u8>, bytes: &[u8]| {
+            let at = file.len() as u64;
+            file.extend(bytes);
+            file.resize(file.len().next_multiple_of(8), 0);
+            (at, bytes.len() as u64)
+        };
+        let rela = [0x2000_u64, 8, TEXT].map(u64::to_le_bytes).concat();
+        let mut function = [0; 24];
+        (function[4], function[6]) = (2, 1);
+        function[8..16].copy_from_slice(&TEXT.to_le_bytes());
+        let xray = xray(0, 2, TEXT.wrapping_sub(0x3000), TEXT.wrapping_sub(0x3008));
+        // Name, type, flags, address, contents, size of an element.
+        let sections: [(u32, u32, u64, u64, &[u8], u64); 7] = [
+            (0, 0, 0, 0, &[], 0),
+            (0, 1, 6, TEXT, &[0x90, 0x90, 0x90, 0x90, 0x90, 0xc3], 0),
+            (1, 1, 3, 0x2000, &[0; 8], 0),
+            (0, 4, 2, 0x2800, &rela, 24),
+            (0, 2, 0, 0, &function, 24),
+            (30, 1, 2, 0x3000, &xray, 0),
+            (0, 3, 0, 0, NAMES, 0),
+        ];
+        let placed = sections.map(|it| (it, add(&mut file, it.4)));
+        let table = file.len() as u64;
+        for ((name, ty, flags, addr, _, entry), (at, size)) in placed {
+            file.extend([name, ty].map(u32::to_le_bytes).concat());
+            file.extend([flags, addr, at, size].map(u64::to_le_bytes).concat());
+            file.extend([0; 8]);
+            file.extend([8, entry].map(u64::to_le_bytes).concat());
+        }
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        (file[16], file[18], file[20]) = (3, 62, 1);
+        file[40..48].copy_from_slice(&table.to_le_bytes());
+        (file[52], file[58], file[60], file[62]) = (64, 64, 7, 6);
+        file
+    }
+
+    #[test]
+    fn a_file_has_its_sleds() {
+        let sleds = read(object().as_slice()).unwrap().unwrap();
+        let [sled] = sleds.usable.as_slice() else { panic!("{sleds:?}") };
+        assert_eq!((sled.at, sled.function, sled.form), (0x1000, 0x1000, Form::Bytes));
+        // The entry of XRay is none.
+        let [unusable] = sleds.unusable.as_slice() else { panic!("{sleds:?}") };
+        assert_eq!((unusable.at, unusable.function, unusable.obstacle), (0x1000, 0x1000, Obstacle::Bytes));
+        assert!(read(&object()[..64]).is_err());
+        // A second section with the same code.
+        let mut shared = object();
+        let (table, len) = (shared.len() - 7 * 64, shared.len());
+        let text = shared[table + 64..table + 128].to_vec();
+        shared[table + 4 * 64..][..64].copy_from_slice(&text);
+        let size = len as u64;
+        shared[table + 4 * 64 + 32..][..8].copy_from_slice(&size.to_le_bytes());
+        assert!(read(shared.as_slice()).unwrap_err().contains("share bytes"));
+    }
+
     proptest! {
         #[test]
         fn never_panics(data: Vec<u8>) {
             let _ = read(data.as_slice());
+        }
+
+        #[test]
+        fn damaged_files_are_read_within_their_bounds(
+            changes in proptest::collection::vec((0_usize..1 << 12, any::<u8>()), 1..9),
+            words in proptest::collection::vec((0_usize..1 << 9, any::<u64>()), 0..3),
+            len in 0_usize..1 << 10,
+        ) {
+            let mut file = object();
+            for (at, byte) in changes {
+                let at = at % file.len();
+                file[at] = byte;
+            }
+            for (at, word) in words {
+                let at = at * 8 % (file.len() - 8);
+                file[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+            let _ = read(file.as_slice());
+            file.truncate(file.len().saturating_sub(len / 8));
+            if let Ok(Some(sleds)) = read(file.as_slice()) {
+                prop_assert!(sleds.usable.len() + sleds.unusable.len() <= file.len() / 8);
+            }
         }
 
         #[test]

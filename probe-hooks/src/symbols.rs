@@ -92,8 +92,9 @@ pub(crate) fn stem(symbol: &str) -> &str {
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }
 
-/// Returns a symbol as a path. Rust's names have no hash, and C++ names have no parameters, return types and spaces. The suffix of
-/// a compiler's own copy of a function (`parse.constprop.0`) is removed.
+/// Returns a symbol as a path. Names of Rust have no hash. C++ names have no parameters, return
+/// types and spaces. The suffix of a compiler's own copy of a function (`parse.constprop.0`) is
+/// removed.
 pub fn demangled_path(symbol: &str) -> String {
     let symbol = &symbol[..floor_char_boundary(symbol, MAX_NAME_LEN)];
     if let Ok(rust) = rustc_demangle::try_demangle(symbol) {

@@ -79,7 +79,7 @@ impl Drop for SledMemory {
     }
 }
 
-/// What is made for an object, one step after the other.
+/// The memory of an object that is being made.
 struct Maker<'a> {
     named: &'a NamedSleds,
     base: usize,

@@ -23,9 +23,9 @@
 //!   that are not position-independent, sleds can only be armed before `main`, by a preloaded
 //!   agent. [`ProbeInfo::skipped`](crate::ProbeInfo::skipped) says so. They are one NOP then, which
 //!   differs from the file.
-//! - What lies behind the jump or return of a sled of XRay, and behind the first two bytes of a NOP
-//!   of seven bytes or more, stays changed when the sled is latent again. No thread executes it,
-//!   and one may be about to return there.
+//! - The bytes behind the jump or return of a sled of XRay, and behind the first two of a NOP of
+//!   seven bytes or more, stay changed when the sled is latent again. No thread executes them, and
+//!   one may be about to return there.
 //! - XRay's own runtime must not patch a sled that is active here: it overwrites the CALL while
 //!   threads execute it. A sled that it has patched is left alone, and named.
 //! - A sled lies at the first byte of its function, where tracers put breakpoints. While there is

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_build::Sites;
-use probe_runtime::{Count, Kind, Latency, probes, select, sleds};
+use probe_runtime::patch::{OpenText, RefusalReason};
+use probe_runtime::registry::discover_probes;
+use probe_runtime::{Count, Kind, Latency, probes, select, select_persistent, sleds};
 use probe_tests::c::{Compiler, Language, Object, Recipe, Tally, hits_by_function};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::machine_state;
@@ -186,4 +188,116 @@ fn functions_have_names_files_and_lines() {
         assert_eq!(push(Kind::Exit).is_some(), build.2);
         object.library.close();
     }
+}
+
+/// Writes to text as a debugger does.
+fn write(addr: usize, bytes: &[u8]) {
+    let _open = OpenText::new(addr..addr + bytes.len()).unwrap();
+    for (at, byte) in (addr..).zip(bytes) {
+        // SAFETY: text of a fixture that no thread executes now.
+        unsafe { (at as *mut u8).write_volatile(*byte) };
+    }
+}
+
+#[test]
+fn foreign_bytes_are_left_alone_and_named() {
+    let _turn = turn();
+    // XRay's own runtime writes the second one.
+    for (build, foreign) in [(BUILDS[0], &[0xcc][..]), (BUILDS[1], &[0x41, 0xba])] {
+        if !build.0.is_there() {
+            continue;
+        }
+        let object = opened(&recipe(build, Language::C, "-O2").files(&["state.c"]));
+        let at = object.library.symbol("state_nothing").addr();
+        // SAFETY: text of the fixture.
+        let before = unsafe { (at as *const [u8; 2]).read_volatile() };
+        let nothing = || select("state_nothing kind=entry").unwrap().attach(Count::new()).unwrap();
+        let call = || drop(c_registers::run(&object));
+        write(at, foreign);
+        let count = nothing();
+        let refusals = count.report().refusals();
+        let [refusal] = refusals else { panic!("{refusals:?}") };
+        assert_eq!(refusal.site(), at);
+        let RefusalReason::Foreign { expected, found } = refusal.reason() else { panic!("{refusal}") };
+        assert_eq!(
+            (&expected[..foreign.len()], &found[..foreign.len()]),
+            (&before[..foreign.len()], foreign)
+        );
+        // SAFETY: text of the fixture.
+        assert_eq!(unsafe { (at as *const u8).read_volatile() }, foreign[0]);
+        drop(count);
+        write(at, &before[..foreign.len()]);
+        let count = nothing();
+        call();
+        assert!(count.total() != 0 && count.report().refused() == 0);
+        // A breakpoint on an active one.
+        write(at, &[0xcc]);
+        let report = count.detach();
+        assert_eq!(report.refused(), 1);
+        write(at, &before);
+        assert_latent(&object.path, build);
+        object.library.close();
+    }
+}
+
+#[test]
+fn sleds_join_with_their_objects_and_go() {
+    let _turn = turn();
+    sleds::look_ahead();
+    for build in builds() {
+        let (path, _) =
+            recipe(build, Language::C, "-O2").files(&["state.c"]).build(env!("CARGO_TARGET_TMPDIR"));
+        let count = select_persistent("state_*").unwrap().attach(Count::new()).unwrap();
+        let mut all = 0;
+        for _ in 0..5 {
+            let object = Object::open(&path);
+            discover_probes();
+            let (_, calls) = c_registers::run(&object);
+            all += if build.2 { 2 * calls } else { calls };
+            object.library.close();
+            discover_probes();
+        }
+        assert_eq!((count.total(), count.report().refused()), (all, 0), "{build:?}");
+        // Loaded again at once, perhaps at the same place.
+        let first = Object::open(&path);
+        discover_probes();
+        let (_, calls) = c_registers::run(&first);
+        first.library.close();
+        let second = Object::open(&path);
+        discover_probes();
+        let _ = c_registers::run(&second);
+        all += 2 * if build.2 { 2 * calls } else { calls };
+        assert_eq!(count.total(), all, "{build:?}");
+        drop(count);
+        assert_latent(&second.path, build);
+        second.library.close();
+    }
+}
+
+/// A place that the calls of five NOPs lead to may be in use.
+#[test]
+fn a_place_that_is_taken_is_named() {
+    const PUN: usize = 0x6f6f_6f6b;
+    let _turn = turn();
+    if !Compiler::Gcc.is_there() {
+        return;
+    }
+    sleds::look_ahead();
+    let (path, _) =
+        recipe(BUILDS[0], Language::C, "-O1").files(&["state.c"]).build(env!("CARGO_TARGET_TMPDIR"));
+    let object = Object::open(&path);
+    let place = (object.library.symbol("state_nothing").addr() - PUN) & !4095;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a new mapping over nothing.
+    let taken = unsafe { libc::mmap(place as *mut _, 4096, libc::PROT_READ, flags, -1, 0) };
+    assert_eq!(taken.addr(), place);
+    let all = probes();
+    let nothing = all.iter().find(|it| it.path() == "state_nothing" && it.skipped().is_some());
+    let reason = nothing.and_then(|it| it.skipped()).expect("left out");
+    assert!(reason.contains("other memory is there") && reason.contains("probectl run"), "{reason}");
+    assert!(select("state_nothing").is_err());
+    Text::of(&path).assert_as_in_file();
+    object.library.close();
+    // SAFETY: the mapping from above.
+    unsafe { libc::munmap(taken, 4096) };
 }
