@@ -211,7 +211,11 @@ fn foreign_bytes_are_left_alone_and_named() {
         let at = object.library.symbol("state_nothing").addr();
         // SAFETY: text of the fixture.
         let before = unsafe { (at as *const [u8; 2]).read_volatile() };
-        let nothing = || select("state_nothing kind=entry").unwrap().attach(Count::new()).unwrap();
+        // An attachment needs one site that can be activated.
+        let nothing = || {
+            let both = select("state_nothing kind=entry, state_pair kind=entry").unwrap();
+            both.attach(Count::new()).unwrap()
+        };
         let call = || drop(c_registers::run(&object));
         write(at, foreign);
         let count = nothing();
