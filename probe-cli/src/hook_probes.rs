@@ -15,7 +15,7 @@ use crate::elf::{ElfError, HookCalls, Hooks, Image, Pointer, Problem, TailJump};
 use crate::text::count;
 
 /// Functions that are named with the same debug information in memory.
-const FUNCTIONS_AT_ONCE: usize = 1 << 14;
+pub(crate) const FUNCTIONS_AT_ONCE: usize = 1 << 14;
 /// Bytes of names that any file may have.
 const MIN_TEXT_BUDGET: usize = 1 << 22;
 

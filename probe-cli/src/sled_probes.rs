@@ -10,7 +10,7 @@ use probe_core::Kind;
 use probe_hooks::{Description, ObjectFile, Place, ReadCache, Sled, SledForm, read_sleds};
 
 use crate::elf::{ElfError, Hooks, Image, ObjectType, Problem};
-use crate::hook_probes::{HookProbe, HookSite};
+use crate::hook_probes::{FUNCTIONS_AT_ONCE, HookProbe, HookSite};
 use crate::text::count;
 
 /// The probes-to-be of a file.
@@ -51,11 +51,14 @@ impl SledProbes {
         let file = ReadCache::new(File::open(path)?);
         let Some(sleds) = read_sleds(&file).map_err(Problem::Damaged)? else { return Ok(None) };
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let object = ObjectFile::new(path.clone(), path, 0, true);
+        let mut object = ObjectFile::new(path.clone(), path, 0, true);
         let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), HashMap::new());
         let mut names: HashMap<u64, Description> = HashMap::new();
         let addr = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
         for sled in &sleds.usable {
+            if names.len() % FUNCTIONS_AT_ONCE == FUNCTIONS_AT_ONCE - 1 {
+                object.release();
+            }
             let named = names.entry(sled.function);
             let Description { path, file, line } =
                 named.or_insert_with(|| object.describe_sled(addr(sled.function)));

@@ -6,6 +6,7 @@
 
 /// The loaded objects, besides the one that this code is in.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub struct Loaded {
     /// Whether an object has tables of probes, of this version or a later one.
     pub has_probes: bool,

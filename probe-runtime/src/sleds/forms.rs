@@ -21,7 +21,7 @@
 
 use probe_hooks::{Sled, SledForm};
 
-use crate::engine::sites::{Bytes, MAX_LEN, Plan, Rel32, SITE_LEN, SiteAddr};
+use crate::engine::sites::{Bytes, Instruction, MAX_LEN, Plan, Rel32, SITE_LEN, SiteAddr};
 
 const CALL: u8 = 0xe8;
 const RET: u8 = 0xc3;
@@ -123,17 +123,15 @@ impl Forms {
     /// reach, or the sled is a site.
     pub(super) fn of(sled: &Sled, at: usize, stub: usize) -> Option<Self> {
         let bytes = &sled.bytes[..usize::from(sled.form.size())];
-        let call = |offset: usize| {
-            let rel = Rel32::between(SiteAddr(at + offset), stub)?.0.to_le_bytes();
-            Some([CALL, rel[0], rel[1], rel[2], rel[3]])
-        };
+        let call = |offset: usize| Some(call(Rel32::between(SiteAddr(at + offset), stub)?));
         let head = |len: usize| Bytes::new(bytes.get(..len)?);
         let of = |original, latent, active, rest| Self { at, original, latent, active, rest };
         match sled.form {
             SledForm::Bytes => Some(of(head(1)?, head(1)?, [CALL].into(), None)),
             SledForm::Nop(6) => {
-                let [a, b, c, d, e] = call(1)?;
-                Some(of(head(6)?, head(6)?, [CS, a, b, c, d, e].into(), None))
+                let mut active = [CS; 6];
+                active[1..].copy_from_slice(&call(1)?);
+                Some(of(head(6)?, head(6)?, active.into(), None))
             }
             SledForm::Nop(len) => {
                 let latent = [JMP_SHORT, len.checked_sub(2)?].into();
@@ -146,7 +144,7 @@ impl Forms {
                 Some(of(head(2)?, head(2)?, NOP2.into(), Some(rest)))
             }
             SledForm::Return => {
-                let rest = Rest::new(at, &bytes[..REST + SITE_LEN + 1], &call(REST)?, &[RET])?;
+                let rest = Rest::new(at, &bytes[..=REST + SITE_LEN], &call(REST)?, &[RET])?;
                 Some(of(head(2)?, head(2)?, NOP2.into(), Some(rest)))
             }
         }
@@ -186,6 +184,11 @@ impl Forms {
         bytes.iter_mut().zip(&*own).for_each(|(byte, own)| *byte = *own);
         bytes
     }
+}
+
+/// Returns a CALL's bytes.
+fn call(rel: Rel32) -> [u8; SITE_LEN] {
+    Instruction::call(rel).bytes()
 }
 
 impl Rest {

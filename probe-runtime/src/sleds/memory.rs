@@ -41,6 +41,8 @@ use probe_core::abi::{Convention, Definition, Kind};
 /// Bytes from one stub to the next.
 const STUB_SIZE: usize = 16;
 const JMP: u8 = 0xe9;
+/// The form of a site.
+const NOP5: SledForm = SledForm::Nop(5);
 const NOPS: [u8; SITE_LEN] = [0x90; SITE_LEN];
 
 /// An object's sleds as its file has them, with the names of the functions.
@@ -113,7 +115,7 @@ impl SledMemory {
                 near.push(*sled);
             }
         }
-        near.extend(maker.make_puns(frozen, puns, alone));
+        near.extend(maker.make_puns(frozen, &puns, alone));
         near.sort_unstable_by_key(|sled| sled.at);
         let reach = maker.range(&near);
         maker.make_region(&near, &reach);
@@ -143,11 +145,11 @@ impl Maker<'_> {
 
     /// Maps pages of puns, and arms the sleds that lead there. Returns those that have become one
     /// NOP.
-    fn make_puns(&mut self, frozen: &Frozen, sleds: Vec<Sled>, alone: bool) -> Vec<Sled> {
+    fn make_puns(&mut self, frozen: &Frozen, sleds: &[Sled], alone: bool) -> Vec<Sled> {
         let mut converted = Vec::new();
         let page = |sled: &Sled| pun(self.address(sled.at)).map(|at| at & !(page_size() - 1));
         let is_next = |one: &Sled, other: &Sled| {
-            page(one).zip(page(other)).map(|(one, other)| other - one <= page_size()) == Some(true)
+            page(one).zip(page(other)).is_some_and(|(one, other)| other - one <= page_size())
         };
         let runs: Vec<Vec<Sled>> = sleds.chunk_by(is_next).map(<[_]>::to_vec).collect();
         for run in runs {
@@ -158,7 +160,7 @@ impl Maker<'_> {
             for mut sled in run {
                 let at = self.address(sled.at);
                 if alone && convert(frozen, at) {
-                    sled.form = SledForm::Nop(SITE_LEN as u8);
+                    sled.form = NOP5;
                     converted.push(sled);
                 } else {
                     let reason = format!(
@@ -256,7 +258,7 @@ impl Maker<'_> {
         for sled in sleds {
             let number = numbers[&(sled.function, kind(sled.place) as u8)];
             let (at, stub) = (self.address(sled.at), region.start + number * STUB_SIZE);
-            let way = if sled.form == SledForm::Nop(SITE_LEN as u8) {
+            let way = if sled.form == NOP5 {
                 Rel32::between(SiteAddr(at), stub).map(|rel| Way::Site(Instruction::call(rel)))
             } else {
                 Forms::of(sled, at, stub).map(Way::Forms)

@@ -63,7 +63,7 @@ pub(super) fn switch(
     if access == Access::Alias {
         match Alias::open() {
             Ok(alias) => {
-                let (_, due) = batch.open(due, check_readable);
+                let (_, due) = batch.open(&due, check_readable);
                 batch.carry_out(due, active, &Writable::Alias(Arc::new(alias)));
             }
             Err(error) => {
@@ -73,7 +73,7 @@ pub(super) fn switch(
         }
         return;
     }
-    let (open, due) = batch.open(due, OpenText::new);
+    let (open, due) = batch.open(&due, OpenText::new);
     batch.carry_out(due, active, &Writable::ByCaller);
     for text in open {
         if text.close().is_err() {
@@ -111,7 +111,7 @@ impl Batch<'_> {
     /// Opens the pages of sleds. Refuses those whose pages can't be opened.
     fn open<'a, T>(
         &mut self,
-        due: Vec<Due<'a>>,
+        due: &[Due<'a>],
         open: impl Fn(Range<usize>) -> Result<T, TextError>,
     ) -> (Vec<T>, Vec<Due<'a>>) {
         let whole = |due: &Due<'_>| pages(due.sled.at..due.forms.end());
@@ -224,7 +224,7 @@ impl Batch<'_> {
 /// Returns the first bytes that a sled should have, as far as they are not its head's.
 fn first_bytes(due: &Due<'_>, loaded: KeptLoaded<'_>) -> [u8; SITE_LEN] {
     let mut bytes = due.sled.found(loaded);
-    let rest = due.forms.rest.iter().flat_map(|rest| rest.original());
+    let rest = due.forms.rest.iter().flat_map(Rest::original);
     bytes.iter_mut().skip(due.forms.head_len()).zip(rest).for_each(|(byte, own)| *byte = *own);
     bytes
 }

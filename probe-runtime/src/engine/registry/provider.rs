@@ -245,7 +245,11 @@ fn join(retired: impl Iterator<Item = RetiredMemory>) -> Option<RetiredMemory> {
 
 impl Provider for Providers {
     fn look_ahead(&mut self) -> bool {
-        self.0.iter_mut().fold(false, |has_found, it| it.look_ahead() || has_found)
+        let mut has_found = false;
+        for provider in &mut self.0 {
+            has_found |= provider.look_ahead();
+        }
+        has_found
     }
 
     fn name_pending(&mut self, is_all: bool) {
