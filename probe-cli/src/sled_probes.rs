@@ -53,13 +53,13 @@ impl SledProbes {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut object = ObjectFile::new(path.clone(), path, 0, true);
         let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), HashMap::new());
-        let mut names: HashMap<u64, Description> = HashMap::new();
+        let mut described: HashMap<u64, Description> = HashMap::new();
         let addr = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
         for sled in &sleds.usable {
-            if names.len() % FUNCTIONS_AT_ONCE == FUNCTIONS_AT_ONCE - 1 {
+            if described.len() % FUNCTIONS_AT_ONCE == FUNCTIONS_AT_ONCE - 1 {
                 object.release();
             }
-            let named = names.entry(sled.function);
+            let named = described.entry(sled.function);
             let Description { path, file, line } =
                 named.or_insert_with(|| object.describe_sled(addr(sled.function)));
             let kind = if sled.place == Place::Entry { Kind::Entry } else { Kind::Exit };
@@ -78,7 +78,7 @@ impl SledProbes {
             probes[number].sites.push(site(sled, image));
         }
         let unusable = sleds.unusable.iter().map(|it| {
-            let named = names.entry(it.function);
+            let named = described.entry(it.function);
             let named = named.or_insert_with(|| object.describe_sled(addr(it.function)));
             UnusableSled { site: it.at, probe: named.path.clone(), reason: it.obstacle.to_string() }
         });

@@ -190,7 +190,7 @@ fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, St
     let named = |name: &[u8]| -> Vec<Table<'d>> {
         let own = sections.iter().filter(|section| {
             sections.section_name(endian, section) == Ok(name)
-                && section.sh_flags(endian).0 & u64::from(SHF_ALLOC.0) != 0
+                && section.sh_flags(endian).0 & SHF_ALLOC.0 != 0
         });
         own.filter_map(|section| {
             Some(Table { at: section.sh_addr(endian), bytes: section.data(endian, data).ok()? })
@@ -205,7 +205,7 @@ fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, St
     let is_read = |section: &&SectionHeader64<Endianness>| {
         let flags = section.sh_flags(endian).0;
         matches!(section.sh_type(endian), SHT_RELA | SHT_SYMTAB | SHT_DYNSYM)
-            || flags & u64::from(SHF_EXECINSTR.0) != 0 && section.file_range(endian).is_some()
+            || flags & SHF_EXECINSTR.0 != 0 && section.file_range(endian).is_some()
     };
     let sizes = sections.iter().filter(is_read).map(|section| section.sh_size(endian));
     let all = sizes.fold(0, u64::saturating_add);
@@ -220,7 +220,7 @@ fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, St
     let mut has_symbols = false;
     for section in sections.iter() {
         match section.sh_type(endian) {
-            SHT_RELA if section.sh_flags(endian).0 & u64::from(SHF_ALLOC.0) != 0 => {
+            SHT_RELA if section.sh_flags(endian).0 & SHF_ALLOC.0 != 0 => {
                 let all = section.rela(endian, data)?.map_or(&[][..], |(all, _)| all);
                 let own = all.iter().filter(|it| {
                     it.r_type(endian, false) == R_X86_64_RELATIVE && in_table(it.r_offset(endian))
@@ -231,7 +231,7 @@ fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, St
                 has_symbols |= section.sh_type(endian) == SHT_SYMTAB;
                 starts.extend(functions(section, endian, data));
             }
-            _ if section.sh_flags(endian).0 & u64::from(SHF_EXECINSTR.0) != 0 => {
+            _ if section.sh_flags(endian).0 & SHF_EXECINSTR.0 != 0 => {
                 let bytes = section.data(endian, data).unwrap_or_default();
                 code.push(Table { at: section.sh_addr(endian), bytes });
             }
@@ -538,8 +538,9 @@ mod tests {
         (function[4], function[6]) = (2, 1);
         function[8..16].copy_from_slice(&TEXT.to_le_bytes());
         let xray = xray(0, 2, TEXT.wrapping_sub(0x3000), TEXT.wrapping_sub(0x3008));
-        // Name, type, flags, address, contents, size of an element.
-        let sections: [(u32, u32, u64, u64, &[u8], u64); 7] = [
+        /// Name, type, flags, address, contents, size of an element.
+        type Section<'a> = (u32, u32, u64, u64, &'a [u8], u64);
+        let sections: [Section<'_>; 7] = [
             (0, 0, 0, 0, &[], 0),
             (0, 1, 6, TEXT, &[0x90, 0x90, 0x90, 0x90, 0x90, 0xc3], 0),
             (1, 1, 3, 0x2000, &[0; 8], 0),
