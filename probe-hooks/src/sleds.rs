@@ -521,6 +521,9 @@ mod tests {
         assert_eq!(sleds.range(), 0x1000..0x1023);
     }
 
+    /// Name, type, flags, address, contents, size of an element.
+    type Section<'a> = (u32, u32, u64, u64, &'a [u8], u64);
+
     /// Returns a shared object with one function of five NOPs, which its table of patchable entries
     /// names by a relocation, and an entry of XRay for the same.
     fn object() -> Vec<u8> {
@@ -538,8 +541,6 @@ mod tests {
         (function[4], function[6]) = (2, 1);
         function[8..16].copy_from_slice(&TEXT.to_le_bytes());
         let xray = xray(0, 2, TEXT.wrapping_sub(0x3000), TEXT.wrapping_sub(0x3008));
-        /// Name, type, flags, address, contents, size of an element.
-        type Section<'a> = (u32, u32, u64, u64, &'a [u8], u64);
         let sections: [Section<'_>; 7] = [
             (0, 0, 0, 0, &[], 0),
             (0, 1, 6, TEXT, &[0x90, 0x90, 0x90, 0x90, 0x90, 0xc3], 0),
