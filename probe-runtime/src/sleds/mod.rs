@@ -29,8 +29,9 @@
 //! - XRay's own runtime must not patch a sled that is active here: it overwrites the CALL while
 //!   threads execute it. A sled that it has patched is left alone, and named.
 //! - A sled lies at the first byte of its function, where tracers put breakpoints. While there is
-//!   one, the sled is left alone, and named. A uprobe that is removed writes back the file's
-//!   byte.
+//!   one, the sled is left alone, and named. A uprobe that is removed writes the file's byte back.
+//!   On an active sled, that tears the instruction, but for gcc's NOPs, which are latent then.
+//!   Detach before.
 //! - A file that was deleted is not read. Bytes in memory that are not the file's are left alone.
 //! - Code that this crate itself was compiled with sleds in is left alone.
 //!
