@@ -84,7 +84,7 @@ fn all_probes_are_listed() {
                 vec!["environment_list::net::handle", "exit", "1", &handle, "net"],
                 vec!["environment_list::net::parsed", "point", "1", &parsed, "bytes,", "request", "net"],
                 vec!["5", "probes,", "5", "sites"],
-                vec!["1", "function", "was", "left", "out", "by", "the", "block", "around", "it:"],
+                vec!["1", "function", "was", "left", "out:"],
                 vec!["environment_list::Store::count", "(asked)"],
             ],
             "{text}"

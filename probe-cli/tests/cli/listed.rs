@@ -63,7 +63,7 @@ fn a_table_as_the_runtime_prints_it() {
         ]
     );
     assert_eq!(lines[6], ["5", "probes,", "5", "sites"]);
-    assert_eq!(lines[7], ["1", "function", "was", "left", "out", "by", "the", "block", "around", "it:"]);
+    assert_eq!(lines[7], ["1", "function", "was", "left", "out:"]);
     assert_eq!(lines[8], ["cli::listed::Store::count", "(asked)"]);
     assert_eq!(lines.len(), 9);
     assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
