@@ -83,7 +83,7 @@ impl SledProbes {
             UnusableSled { site: it.at, probe: named.path.clone(), reason: it.obstacle.to_string() }
         });
         let unusable = unusable.collect();
-        Ok(Some(Self { probes, unusable, fate: Hooks::of_host(image)?.fate() }))
+        Ok(Some(Self { probes, unusable, fate: Hooks::of_host(image)?.fate_of_sleds() }))
     }
 
     /// Returns notes about the sleds of the file with this name.

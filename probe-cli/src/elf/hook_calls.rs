@@ -56,6 +56,9 @@ pub struct TailJump {
     pub starts: Vec<u64>,
 }
 
+/// The fate of those that an agent reaches.
+const BY_AGENT: &str = "`probectl run` or `attach` makes them probes";
+
 /// The hooks that a file's calls lead to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hooks {
@@ -72,18 +75,35 @@ pub enum Hooks {
 }
 
 impl Hooks {
-    /// Returns what the calls can become.
+    /// Returns what makes probes of the calls.
     pub const fn fate(self) -> &'static str {
         match self {
-            Hooks::Others => "`probectl run` or `attach` makes them probes",
+            Hooks::Others => BY_AGENT,
+            Hooks::OtherLibrary => {
+                "its C library is not glibc, which the agent needs; `probectl coldpatch` makes them probes for \
+                 `--ptrace`"
+            }
+            Hooks::Own => {
+                "it has hooks of its own, which get these calls; `probectl coldpatch` makes them probes instead"
+            }
+            Hooks::Static => {
+                "it is linked statically, so no agent can be loaded; `probectl coldpatch` makes them probes for \
+                 `--ptrace`"
+            }
+            Hooks::Runtime => "its own runtime makes them probes while it runs",
+        }
+    }
+
+    /// Returns what makes probes of the sleds of a file whose [hosts](Self::of_host) these are.
+    pub const fn fate_of_sleds(self) -> &'static str {
+        match self {
+            Hooks::Others | Hooks::Own | Hooks::Runtime => BY_AGENT,
             Hooks::OtherLibrary => {
                 "its C library is not glibc, which the agent needs, so they can't become probes"
             }
-            Hooks::Own => "it has hooks of its own, which get these calls, so they can't become probes",
             Hooks::Static => {
                 "it is linked statically, so no agent can be loaded, and they can't become probes"
             }
-            Hooks::Runtime => "its own runtime makes them probes while it runs",
         }
     }
 
