@@ -155,12 +155,12 @@ mod measured {
         let running = Running { pid, name: None, no_inject: false };
         let before = target.beginnings(1);
         let spec = selector.to_owned();
-        let enable = Enable { spec, running: running.clone(), keep: true, ptrace: true };
+        let enable = Enable { spec, running: running.clone(), keep: true, ptrace: true, list: None };
         let (took, notes) = probectl(Asked::Live(LiveCommand::Enable(enable)));
         assert_ne!(target.beginnings(1), before);
         let ns = if threads == 0 { target.call(1_000_000) } else { f64::NAN };
         let arming = stood(&notes);
-        let disable = Disable { attachments: Vec::new(), running, ptrace: true };
+        let disable = Disable { attachments: Vec::new(), running, ptrace: true, list: None };
         let (_, notes) = probectl(Asked::Live(LiveCommand::Disable(disable)));
         assert_eq!(target.beginnings(1), before);
         [took, arming.max(stood(&notes)), ns]
