@@ -20,7 +20,14 @@ fn run(command: Asked, json: bool) -> String {
 fn list(json: bool) {
     let file = PathBuf::from(PROBES);
     let text = run(
-        Asked::List(List { file: Some(file), pid: None, selector: None, objects: false, bpftrace: false }),
+        Asked::List(List {
+            file: Some(file),
+            pid: None,
+            selector: None,
+            objects: false,
+            bpftrace: false,
+            list: None,
+        }),
         json,
     );
     // Each line is a probe with one site, but for a line before and one or two after.
