@@ -9,7 +9,7 @@ use super::forms::{Forms, Head};
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::ProbeId;
 use crate::engine::registry::provider::CallSite;
-use crate::engine::sites::{Bytes, Instruction, SITE_LEN, Site, SiteAddr, read_word};
+use crate::engine::sites::{Instruction, SITE_LEN, Site, SiteAddr, read_word};
 use probe_core::abi::Definition;
 
 /// One sled.
@@ -52,9 +52,9 @@ impl SledSite {
     /// Returns the state of its head; the bytes there if they are foreign.
     pub(super) fn head(&self, forms: &Forms, loaded: KeptLoaded<'_>) -> Result<Head, [u8; SITE_LEN]> {
         let mut head = [0; 8];
-        let head = &mut head[..forms.head_len()];
+        let head = &mut head[..forms.told_by()];
         read(self.at, head, loaded);
-        Bytes::new(head).and_then(|found| forms.head(found)).ok_or_else(|| self.found(loaded))
+        forms.head(head).ok_or_else(|| self.found(loaded))
     }
 
     /// Returns its first five bytes.

@@ -31,7 +31,8 @@ const NOP: u8 = 0x90;
 /// A NOP of two bytes.
 const NOP2: [u8; 2] = [0x66, NOP];
 /// The distance of the CALL that five NOPs become.
-pub(super) const PUN: i32 = i32::from_le_bytes([NOP; 4]);
+pub(super) const PUN: i32 = i32::from_le_bytes(NOPS4);
+const NOPS4: [u8; 4] = [NOP; 4];
 /// The offset of the CALL behind a jump or return.
 const REST: usize = 2;
 
@@ -68,6 +69,8 @@ pub(super) struct Forms {
     original: Bytes,
     latent: Bytes,
     active: Bytes,
+    /// Bytes behind the head that no state changes: the distance of a CALL that NOPs spell.
+    fixed: &'static [u8],
     pub(super) rest: Option<Rest>,
 }
 
@@ -125,9 +128,9 @@ impl Forms {
         let bytes = &sled.bytes[..usize::from(sled.form.size())];
         let call = |offset: usize| Some(call(Rel32::between(SiteAddr(at + offset), stub)?));
         let head = |len: usize| Bytes::new(bytes.get(..len)?);
-        let of = |original, latent, active, rest| Self { at, original, latent, active, rest };
+        let of = |original, latent, active, rest| Self { at, original, latent, active, fixed: &[], rest };
         match sled.form {
-            SledForm::Bytes => Some(of(head(1)?, head(1)?, [CALL].into(), None)),
+            SledForm::Bytes => Some(Self { fixed: &NOPS4, ..of(head(1)?, head(1)?, [CALL].into(), None) }),
             SledForm::Nop(6) => {
                 let mut active = [CS; 6];
                 active[1..].copy_from_slice(&call(1)?);
@@ -155,16 +158,22 @@ impl Forms {
         self.latent.len()
     }
 
+    /// Returns the number of bytes that tell the state: the head, and those that never change.
+    pub(super) fn told_by(&self) -> usize {
+        self.head_len() + self.fixed.len()
+    }
+
     /// Returns the end of the bytes that are written.
     pub(super) fn end(&self) -> usize {
         self.rest.map_or(self.at + self.latent.len(), |rest| rest.at + rest.len)
     }
 
-    /// Returns the state that the head's bytes tell; `None` for foreign ones.
-    pub(super) fn head(&self, found: Bytes) -> Option<Head> {
+    /// Returns the state that these bytes [tell](Self::told_by); `None` for foreign ones.
+    pub(super) fn head(&self, found: &[u8]) -> Option<Head> {
+        let head = found.strip_suffix(self.fixed)?;
         let states =
             [(self.latent, Head::Latent), (self.active, Head::Active), (self.original, Head::Original)];
-        states.into_iter().find(|(bytes, _)| *bytes == found).map(|(_, state)| state)
+        states.into_iter().find(|(bytes, _)| **bytes == *head).map(|(_, state)| state)
     }
 
     /// Returns the replacement of the head.
@@ -181,7 +190,7 @@ impl Forms {
     pub(super) fn expected(&self, head: Head, found: [u8; SITE_LEN]) -> [u8; SITE_LEN] {
         let mut bytes = found;
         let own = if head == Head::Active { self.active } else { self.latent };
-        bytes.iter_mut().zip(&*own).for_each(|(byte, own)| *byte = *own);
+        bytes.iter_mut().zip(own.iter().chain(self.fixed)).for_each(|(byte, own)| *byte = *own);
         bytes
     }
 }
@@ -283,7 +292,7 @@ mod tests {
     fn heads_are_told_from_foreign_bytes() {
         let sled = sled(SledForm::Nop(7), &[0x0f, 0x1f, 0x80, 0, 2, 0, 0]);
         let forms = Forms::of(&sled, 0x1000, 0x2000).unwrap();
-        let head = |bytes: [u8; 2]| forms.head(bytes.into());
+        let head = |bytes: [u8; 2]| forms.head(&bytes);
         assert_eq!(
             [[0x0f, 0x1f], [0xeb, 5], NOP2].map(head),
             [Some(Head::Original), Some(Head::Latent), Some(Head::Active)]
@@ -291,5 +300,12 @@ mod tests {
         assert_eq!([[0xcc, 0x1f], [0x41, 0xba]].map(head), [None; 2]);
         assert_eq!(forms.expected(Head::Latent, [0xcc; 5]), [0xeb, 5, 0xcc, 0xcc, 0xcc]);
         assert_eq!(Forms::of(&sled, 0x1000, 1 << 40), None);
+        // A breakpoint between the NOPs, or another runtime's CALL, would lead elsewhere.
+        let forms = Forms::of(&self::sled(SledForm::Bytes, &[0x90; 5]), 0x1000, 0x2000).unwrap();
+        assert_eq!((forms.told_by(), forms.head(&[0x90; 5])), (5, Some(Head::Latent)));
+        assert_eq!(forms.head(&[0xe8, 0x90, 0x90, 0x90, 0x90]), Some(Head::Active));
+        assert_eq!(forms.head(&[0x90, 0x90, 0xcc, 0x90, 0x90]), None);
+        assert_eq!(forms.head(&[0xe8, 0x10, 0x20, 0, 0]), None);
+        assert_eq!(forms.expected(Head::Latent, [0xe8, 0x10, 0x20, 0, 0]), [0x90; 5]);
     }
 }

@@ -202,15 +202,21 @@ fn write(addr: usize, bytes: &[u8]) {
 #[test]
 fn foreign_bytes_are_left_alone_and_named() {
     let _turn = turn();
-    // XRay's own runtime writes the second one.
-    for (build, foreign) in [(BUILDS[0], &[0xcc][..]), (BUILDS[1], &[0x41, 0xba])] {
+    // Behind a breakpoint: one between the NOPs, another tool's CALL, and what XRay's own runtime
+    // writes.
+    for (build, foreign) in [
+        (BUILDS[0], &[0xcc][..]),
+        (BUILDS[0], &[0x90, 0x90, 0xcc]),
+        (BUILDS[0], &[0xe8, 0x10, 0x20, 0, 0]),
+        (BUILDS[1], &[0x41, 0xba]),
+    ] {
         if !build.0.is_there() {
             continue;
         }
         let object = opened(&recipe(build, Language::C, "-O2").files(&["state.c"]));
         let at = object.library.symbol("state_nothing").addr();
         // SAFETY: text of the fixture.
-        let before = unsafe { (at as *const [u8; 2]).read_volatile() };
+        let before = unsafe { (at as *const [u8; 5]).read_volatile() };
         // An attachment needs one site that can be activated.
         let nothing = || {
             let both = select("state_nothing kind=entry, state_pair kind=entry").unwrap();
@@ -238,7 +244,7 @@ fn foreign_bytes_are_left_alone_and_named() {
         write(at, &[0xcc]);
         let report = count.detach();
         assert_eq!(report.refused(), 1);
-        write(at, &before);
+        write(at, &before[..2]);
         assert_latent(&object.path, build);
         object.library.close();
     }
