@@ -23,6 +23,7 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::Range;
+use std::sync::{Arc, Weak};
 use std::{io, mem, ptr, slice};
 
 use probe_hooks::{Description, Place, Sled, SledForm};
@@ -59,7 +60,8 @@ pub(super) struct NamedSleds {
 pub(super) struct SledMemory {
     /// Boxed for as long as this lives.
     sites: *mut [SledSite],
-    regions: Vec<Range<usize>>,
+    /// Shared for as long as they are mapped.
+    regions: Arc<[Range<usize>]>,
     /// Definitions of sleds that are not armed.
     refused: *mut [Definition],
     /// Texts that are too long for their definitions.
@@ -120,6 +122,21 @@ impl SledMemory {
         let reach = maker.range(&near);
         maker.make_region(&near, &reach);
         maker.end()
+    }
+
+    /// Returns its regions, while they are mapped.
+    pub(super) fn regions(&self) -> Weak<[Range<usize>]> {
+        Arc::downgrade(&self.regions)
+    }
+
+    /// Returns whether calls of an object's NOPs lead into one of these regions.
+    pub(super) fn needs_any(named: &NamedSleds, object: &Object, regions: &[Range<usize>]) -> bool {
+        let nops = named.sleds.iter().filter(|sled| sled.form == SledForm::Bytes);
+        let base = |sled: &Sled| usize::try_from(sled.at).unwrap_or_default().wrapping_add(object.base);
+        nops.filter_map(|sled| pun(base(sled))).any(|target| {
+            let page = pages(target..target + SITE_LEN);
+            regions.iter().any(|it| it.start < page.end && page.start < it.end)
+        })
     }
 
     /// Returns all sleds. The caller hands them out for as long as this lives.
@@ -302,7 +319,7 @@ impl Maker<'_> {
             self.sites.push(SledSite::new(*at, definition, Way::None));
         }
         let sites = Box::into_raw(self.sites.into_boxed_slice());
-        SledMemory { sites, regions: self.regions, refused: definitions, texts: self.texts }
+        SledMemory { sites, regions: self.regions.into(), refused: definitions, texts: self.texts }
     }
 }
 

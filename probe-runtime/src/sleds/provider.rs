@@ -2,13 +2,16 @@
 //!
 //! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
 //! once each. It reads an object's file while objects may come and go, and makes the sleds while
-//! none can. Sleds of an object that has gone are given back.
+//! none can. Sleds of an object that has gone are given back. If an object whose calls lead there
+//! was loaded at its place, a later operation makes its sleds.
 //! Cost: opening and reading the headers of each object's file, once; of one with sleds, its
 //! symbols, names and lines.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use probe_hooks::{Place, ReadCache, Sleds, read_sleds};
@@ -87,12 +90,24 @@ struct SledProvider {
     objects: Vec<SledObject>,
     /// The number of these that are to be listed, from the end.
     new: usize,
+    /// Memory of objects that have gone, while hits may be under way there.
+    retired: Vec<Weak<[Range<usize>]>>,
 }
 
 impl SledProvider {
     fn begin() -> Box<dyn Provider> {
         let (seen, read, objects) = (HashMap::new(), Vec::new(), Vec::new());
-        Box::new(Self { generation: None, seen, read, objects, new: 0 })
+        Box::new(Self { generation: None, seen, read, objects, new: 0, retired: Vec::new() })
+    }
+
+    /// Returns the memory of objects that have gone, as long as it is mapped.
+    fn old_regions(&mut self, is_loaded: impl Fn(u64) -> bool) -> Vec<Range<usize>> {
+        self.retired.retain(|it| it.strong_count() != 0);
+        let gone =
+            self.objects.iter().filter(|it| !is_loaded(it.identity) || !self.is_seen(it.identity, it.file));
+        let gone = gone.map(|it| it.memory.regions());
+        let all = self.retired.iter().cloned().chain(gone).filter_map(|it| it.upgrade());
+        all.flat_map(|it| it.to_vec()).collect()
     }
 
     /// Returns whether an object's file is still the one that was read.
@@ -136,8 +151,15 @@ impl Provider for SledProvider {
         let mut loaded: HashMap<_, _> =
             frozen.every().into_iter().map(|object| (object.identity(), object)).collect();
         let alone = IS_ALONE.load(Ordering::Relaxed) && threads() == Some(1);
+        let old = self.old_regions(|identity| loaded.contains_key(&identity));
         for (identity, file, named) in read {
             if let Some(object) = loaded.remove(&identity) {
+                // The place is free once the old memory is given back.
+                if SledMemory::needs_any(&named, &object, &old) {
+                    self.read.push((identity, file, named));
+                    note();
+                    continue;
+                }
                 let memory = SledMemory::make(frozen, &named, &object, alone);
                 self.objects.push(SledObject { identity, file, object, memory });
                 self.new += 1;
@@ -155,6 +177,7 @@ impl Provider for SledProvider {
                 .into_iter()
                 .partition(|it| loaded.contains(&it.identity) && self.is_seen(it.identity, it.file));
             (self.objects, unloaded) = (living, gone);
+            self.retired.extend(unloaded.iter().map(|it| it.memory.regions()));
         }
         let listed = if is_all { 0 } else { self.objects.len() - new };
         let listed = &self.objects[listed..];
