@@ -111,16 +111,18 @@ fn listed(folder: &Folder, of: &str) -> Listed {
     listed
 }
 
+/// How programs are built.
+const FLAGS: [&[&str]; 5] = [
+    &["-O0", "-g"],
+    &["-O2", "-g"],
+    &["-O3", "-g", "-fno-plt", "-Wl,-z,now"],
+    &["-O1", "-g", "-no-pie", "-fno-pie"],
+    &["-O2", "-s"],
+];
+
 #[test]
 fn the_file_has_what_the_agent_has() {
     let folder = Folder::new("hooks-listed");
-    const FLAGS: [&[&str]; 5] = [
-        &["-O0", "-g"],
-        &["-O2", "-g"],
-        &["-O3", "-g", "-fno-plt", "-Wl,-z,now"],
-        &["-O1", "-g", "-no-pie", "-fno-pie"],
-        &["-O2", "-s"],
-    ];
     for (at, make) in makes().into_iter().enumerate() {
         for (number, flags) in FLAGS.into_iter().enumerate() {
             // A slice has each set of flags by one compiler.
