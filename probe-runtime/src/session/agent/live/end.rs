@@ -10,16 +10,16 @@
 //! has asked gets its answer, and its thread ends with the connection. Another agent may be started
 //! then.
 
+use std::mem;
 use std::sync::Once;
-use std::time::{Duration, Instant};
-use std::{mem, thread};
+use std::time::Instant;
 
 use probe_protocol::FailureKind;
 
 use super::answer::{Stop, failed};
 use super::attachments::detach;
 use super::state::{Session, lock};
-use super::{PATIENCE, say, starter};
+use super::{PATIENCE, say, starter, wait_until};
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::fork;
@@ -56,9 +56,6 @@ extern "C" fn at_exit() {
     mem::forget(attachments);
 }
 
-/// The time between two looks at the listener's thread.
-const LOOK: Duration = Duration::from_millis(1);
-
 /// Ends the agent. Returns notes on the attachments that were detached.
 pub(super) fn leave(session: Session, only_unused: bool) -> Result<Vec<String>, Stop> {
     let (others, attachments) = {
@@ -78,12 +75,8 @@ pub(super) fn leave(session: Session, only_unused: bool) -> Result<Vec<String>, 
     };
     others.iter().for_each(|channel| channel.end());
     let notes = attachments.into_iter().flat_map(detach).collect();
-    let begun = Instant::now();
-    while lock().listener.is_some() {
-        if begun.elapsed() > PATIENCE {
-            return Err(failed(FailureKind::Unable, "the agent's thread gets no time to end"));
-        }
-        thread::sleep(LOOK);
+    if !wait_until(PATIENCE, || lock().listener.is_none()) {
+        return Err(failed(FailureKind::Unable, "the agent's thread gets no time to end"));
     }
     Ok(notes)
 }

@@ -26,7 +26,8 @@ mod state;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::engine::os;
 
@@ -45,6 +46,21 @@ const MOST_CONSUMERS: usize = 64;
 
 /// Bytes of probes, or of a report, in one frame. One more probe fits.
 const PART: usize = 32 << 10;
+
+/// The time between two looks of a thread that waits for others.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Waits until something is so, at most for this time. Returns whether it is.
+fn wait_until(at_most: Duration, is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > at_most {
+            return false;
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    true
+}
 
 /// Writes a line to stderr.
 fn say(line: &str) {

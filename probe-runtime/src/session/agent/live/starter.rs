@@ -9,22 +9,19 @@
 
 use std::env;
 use std::os::unix::process::parent_id;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probe_protocol::{Body, Done};
 
 use super::answer::Out;
 use super::state::lock;
-use super::{PATIENCE, say};
+use super::{PATIENCE, say, wait_until};
 use crate::engine::os::{fork, process};
 
 /// The variable with the id of the process that is about to ask this program, or one below it.
 const VARIABLE: &str = "PROBECTL_PID";
 /// The time for the client to attach something.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time between two looks.
-const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Returns the client, while it is this process's parent.
 fn starter() -> Option<u32> {
@@ -37,7 +34,7 @@ fn starter() -> Option<u32> {
 pub(super) fn await_attachment() {
     let Some(client) = starter() else { return };
     let is_done = || lock().was_used || parent_id() != client;
-    if !wait(START_TIMEOUT, is_done) {
+    if !wait_until(START_TIMEOUT, is_done) {
         say(&format!(
             "process {client} has attached nothing for {} s; the program goes on",
             START_TIMEOUT.as_secs()
@@ -61,19 +58,7 @@ pub(super) fn await_last_report() {
         return;
     }
     let is_done = || !lock().is_connected(number) || parent_id() != client;
-    if !wait(PATIENCE, is_done) {
+    if !wait_until(PATIENCE, is_done) {
         say(&format!("process {client} has not taken its last report for {} s", PATIENCE.as_secs()));
     }
-}
-
-/// Waits until this is so. Returns whether it is.
-fn wait(at_most: Duration, is_done: impl Fn() -> bool) -> bool {
-    let begin = Instant::now();
-    while !is_done() {
-        if begin.elapsed() > at_most {
-            return false;
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-    true
 }
