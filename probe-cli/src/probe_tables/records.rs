@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use probe_core::Type;
+use probe_hooks::linkage_word;
 
 use super::object::Unread;
 use super::probe::{Form, SITE_LEN, Site};
@@ -178,18 +179,13 @@ enum StubCode {
 }
 
 fn decode_stub(addr: u64, bytes: &[u8]) -> Option<StubCode> {
-    let relative = |end: usize| -> Option<u64> {
-        let rel = bytes.get(end - 4..end)?.try_into().ok()?;
-        Some(addr.wrapping_add(end as u64).wrapping_add_signed(i32::from_le_bytes(rel).into()))
-    };
     // push rdi; lea rdi, [rip + rel32]; jmp [rdi]
-    if bytes.starts_with(&[0x57, 0x48, 0x8d, 0x3d]) && bytes.get(8..STUB_LEN) == Some(&[0xff, 0x27]) {
-        return relative(8).map(StubCode::Definition);
+    if let [0x57, 0x48, 0x8d, 0x3d, a, b, c, d, 0xff, 0x27, ..] = *bytes {
+        let distance = i32::from_le_bytes([a, b, c, d]);
+        return Some(StubCode::Definition(addr.wrapping_add(8).wrapping_add_signed(distance.into())));
     }
-    // endbr64, bnd, jmp [rip + rel32]
-    let mut at = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
-    at += usize::from(bytes.get(at) == Some(&0xf2));
-    (bytes.get(at..at + 2) == Some(&[0xff, 0x25])).then(|| relative(at + 6).map(StubCode::Linkage))?
+    let word = linkage_word(usize::try_from(addr).ok()?, bytes)?;
+    Some(StubCode::Linkage(word as u64))
 }
 
 #[cfg(test)]
