@@ -11,7 +11,7 @@ use probe_hooks::{Description, Form, HookUse, ObjectFile, Told, assign, demangle
 use probe_lang::Selectable;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::elf::{ElfError, HookCalls, Hooks, Image, Pointer, Problem, TailJump};
+use crate::elf::{ElfError, HookCalls, Hooks, Image, Pointer, Problem, TailJump, usize_of};
 use crate::text::count;
 
 /// Functions that are named with the same debug information in memory.
@@ -246,21 +246,47 @@ fn named(
     image: &Image,
 ) -> Result<Vec<HookProbe>, Problem> {
     let described = describe(&found, object, names, image)?;
-    let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), FxHashMap::default());
+    let mut probes = ProbesWithSites::new(STATE);
     for Found { function, kind, sites, .. } in found {
-        let Some((path, file, line)) = described.get(&function).cloned() else { continue };
-        let number =
-            *numbers.entry((Arc::clone(&path), kind, Arc::clone(&file), line)).or_insert_with(|| {
-                probes.push(HookProbe { path, kind, file, line, sites: Vec::new(), state: STATE });
-                probes.len() - 1
-            });
-        probes[number].sites.extend(sites);
+        if let Some(described) = described.get(&function) {
+            probes.add(described.clone(), kind, sites);
+        }
     }
-    Ok(probes)
+    Ok(probes.all)
 }
 
 /// Path, file and line.
 type Described = (Arc<str>, Arc<str>, u32);
+
+/// Probes-to-be, each once, with all of its sites.
+pub(crate) struct ProbesWithSites {
+    pub(crate) all: Vec<HookProbe>,
+    numbers: FxHashMap<(Described, Kind), usize>,
+    state: &'static str,
+}
+
+impl ProbesWithSites {
+    /// Begins without probes. Those to come have this state.
+    pub(crate) fn new(state: &'static str) -> Self {
+        Self { all: Vec::new(), numbers: FxHashMap::default(), state }
+    }
+
+    /// Adds sites of a probe.
+    pub(crate) fn add(
+        &mut self,
+        described: Described,
+        kind: Kind,
+        sites: impl IntoIterator<Item = HookSite>,
+    ) {
+        let Self { all, numbers, state } = self;
+        let number = *numbers.entry((described, kind)).or_insert_with_key(|((path, file, line), kind)| {
+            let (path, file) = (Arc::clone(path), Arc::clone(file));
+            all.push(HookProbe { path, kind: *kind, file, line: *line, sites: Vec::new(), state });
+            all.len() - 1
+        });
+        all[number].sites.extend(sites);
+    }
+}
 
 /// Texts, each once.
 struct Texts {
@@ -296,7 +322,7 @@ fn describe(
     image: &Image,
 ) -> Result<FxHashMap<Function, Described>, Problem> {
     // A separate file has the names of a stripped one.
-    let budget = usize::try_from(image.length()).unwrap_or(usize::MAX).saturating_mul(8);
+    let budget = usize_of(image.length()).saturating_mul(8);
     let mut texts = Texts { all: FxHashSet::default(), budget: budget.max(MIN_TEXT_BUDGET) };
     let mut described = FxHashMap::default();
     let mut own: Vec<_> = found.iter().map(|it| it.function).filter(|it| it.is_own(image)).collect();
@@ -305,7 +331,7 @@ fn describe(
     for part in own.chunks(FUNCTIONS_AT_ONCE) {
         for function in part {
             let Function::Here(addr) = *function else { continue };
-            described.insert(*function, texts.describe(&object.describe(addr_of(addr)))?);
+            described.insert(*function, texts.describe(&object.describe(usize_of(addr)))?);
         }
         object.release();
     }
@@ -320,14 +346,9 @@ fn describe(
             Function::Elsewhere(number) => names.all.get(number).map(|name| demangled_path(name)),
             Function::Here(_) => None,
         };
-        described.insert(it.function, texts.describe(&object.describe_site(addr_of(it.text), name))?);
+        described.insert(it.function, texts.describe(&object.describe_site(usize_of(it.text), name))?);
     }
     Ok(described)
-}
-
-/// Converts an address. Those of 64 bits exist on hosts of 64 bits.
-fn addr_of(addr: u64) -> usize {
-    usize::try_from(addr).unwrap_or(usize::MAX)
 }
 
 impl Selectable for HookProbe {

@@ -9,8 +9,8 @@ use std::path::Path;
 use probe_core::Kind;
 use probe_hooks::{Description, ObjectFile, Place, ReadCache, Sled, SledForm, read_sleds};
 
-use crate::elf::{ElfError, Hooks, Image, ObjectType, Problem};
-use crate::hook_probes::{FUNCTIONS_AT_ONCE, HookProbe, HookSite};
+use crate::elf::{ElfError, Hooks, Image, ObjectType, Problem, usize_of};
+use crate::hook_probes::{FUNCTIONS_AT_ONCE, HookProbe, HookSite, ProbesWithSites};
 use crate::text::count;
 
 /// The probes-to-be of a file.
@@ -52,38 +52,26 @@ impl SledProbes {
         let Some(sleds) = read_sleds(&file).map_err(Problem::Damaged)? else { return Ok(None) };
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut object = ObjectFile::new(path.clone(), path, 0, true);
-        let (mut probes, mut numbers) = (Vec::<HookProbe>::new(), HashMap::new());
+        let mut probes = ProbesWithSites::new(Self::STATE);
         let mut described: HashMap<u64, Description> = HashMap::new();
-        let addr = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
         for sled in &sleds.usable {
             if described.len() % FUNCTIONS_AT_ONCE == FUNCTIONS_AT_ONCE - 1 {
                 object.release();
             }
             let named = described.entry(sled.function);
             let Description { path, file, line } =
-                named.or_insert_with(|| object.describe_sled(addr(sled.function)));
+                named.or_insert_with(|| object.describe_sled(usize_of(sled.function)));
             let kind = if sled.place == Place::Entry { Kind::Entry } else { Kind::Exit };
-            let number = *numbers.entry((path.clone(), kind, file.clone(), *line)).or_insert_with(|| {
-                let (path, file) = (path.as_str().into(), file.as_str().into());
-                probes.push(HookProbe {
-                    path,
-                    kind,
-                    file,
-                    line: *line,
-                    sites: Vec::new(),
-                    state: Self::STATE,
-                });
-                probes.len() - 1
-            });
-            probes[number].sites.push(site(sled, image));
+            let described = (path.as_str().into(), file.as_str().into(), *line);
+            probes.add(described, kind, [site(sled, image)]);
         }
         let unusable = sleds.unusable.iter().map(|it| {
             let named = described.entry(it.function);
-            let named = named.or_insert_with(|| object.describe_sled(addr(it.function)));
+            let named = named.or_insert_with(|| object.describe_sled(usize_of(it.function)));
             UnusableSled { site: it.at, probe: named.path.clone(), reason: it.obstacle.to_string() }
         });
         let unusable = unusable.collect();
-        Ok(Some(Self { probes, unusable, fate: Hooks::of_host(image)?.fate_of_sleds() }))
+        Ok(Some(Self { probes: probes.all, unusable, fate: Hooks::of_host(image)?.fate_of_sleds() }))
     }
 
     /// Returns notes about the sleds of the file with this name.

@@ -13,7 +13,7 @@ use probe_hooks::{Description, Extents, Form, HookUse, ObjectFile, demangled_pat
 use tempfile::NamedTempFile;
 
 use crate::args::Coldpatch;
-use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes};
+use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes, usize_of};
 use crate::output::{Failure, NewFile, Output, document, object};
 use crate::progress::Progress;
 use crate::site_list::{build_id, read_file};
@@ -213,9 +213,7 @@ impl Totals {
             let described = match functions.entry(function) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(entry) => entry.insert(match found.function(function)? {
-                    Some(Pointer::Here(addr)) if image.is_code(addr, 1) => {
-                        symbols.describe(usize::try_from(addr).unwrap_or(usize::MAX))
-                    }
+                    Some(Pointer::Here(addr)) if image.is_code(addr, 1) => symbols.describe(usize_of(addr)),
                     Some(Pointer::Elsewhere(name)) => {
                         symbols.describe_site(it.at, Some(demangled_path(&name)))
                     }

@@ -21,6 +21,7 @@ use super::dynamic::{Dynamic, Pointer, Pointers};
 use super::functions::named;
 use super::image::{Image, ObjectType, Problem};
 use super::notes::Runtime;
+use super::pages::usize_of;
 
 /// The hooks.
 const HOOKS: [(&str, Kind); 2] =
@@ -277,9 +278,4 @@ fn each_part(image: &Image, each: &mut impl FnMut(&[u8], usize)) -> Result<(), P
         }
     }
     Ok(())
-}
-
-/// Converts an address. Those of 64 bits exist on hosts of 64 bits.
-fn usize_of(addr: u64) -> usize {
-    usize::try_from(addr).unwrap_or(usize::MAX)
 }

@@ -22,5 +22,6 @@ pub use functions::{FunctionStarts, Functions, functions};
 pub use hook_calls::{HookCalls, Hooks, TailJump};
 pub use image::{ElfError, Image, ObjectType, Problem};
 pub use notes::{NoteAt, Notes, Runtime, notes};
+pub(crate) use pages::usize_of;
 pub use pages::{Source, open_regular};
 pub use straight_line::passed_once;

@@ -194,8 +194,8 @@ pub(super) fn read<T: Pod + Copy, const N: usize>(pages: &Pages, at: u64) -> Res
     Ok(bytes.and_then(|bytes| from_bytes::<T>(&bytes).ok().map(|(it, _)| *it)))
 }
 
-/// Converts a number that memory has been allocated for, or that is below [`PLACES`].
-fn usize_of(number: u64) -> usize {
+/// Converts an address or a length. Those of 64 bits exist on hosts of 64 bits.
+pub(crate) fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use probe_hooks::{ReadCache, Sleds, read_sleds};
 use probe_inject::{InjectError, Mapping, Memory, maps};
 
-use crate::elf::{Dynamic, Image, Runtime, Source, notes};
+use crate::elf::{Dynamic, Image, Runtime, Source, notes, usize_of};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -48,10 +48,6 @@ impl Source for Loaded {
         }
         Ok(())
     }
-}
-
-fn usize_of(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// An object of a program.
