@@ -19,7 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic;
 use std::path::Path;
 
-use probe_runtime::__preload::{Loaded, find_sleds, heed_filters};
+use probe_runtime::__preload::{Loaded, find_sleds, has_sleds, heed_filters};
 use probe_runtime::{finstrument, init_from_env};
 
 /// The variable with the words of `probectl run`.
@@ -73,8 +73,12 @@ fn start() {
     if words.only {
         leave_environment(&loaded.file);
     }
-    let has_probes = loaded.has_probes || loaded.calls_hooks || loaded.has_sleds || words.plugins;
-    if !is_asked || !has_probes || loaded.has_runtime {
+    if !is_asked || loaded.has_runtime {
+        return;
+    }
+    let has_sleds = has_sleds();
+    let has_probes = loaded.has_probes || loaded.calls_hooks || has_sleds || words.plugins;
+    if !has_probes {
         return;
     }
     heed_filters();
@@ -82,7 +86,7 @@ fn start() {
         // Before the program's own code runs, so that nothing is missed.
         finstrument::look_ahead();
     }
-    if loaded.has_sleds || words.plugins {
+    if has_sleds || words.plugins {
         find_sleds();
     }
     match init_from_env() {

@@ -1,19 +1,16 @@
 //! For a library that is preloaded into other programs: a first look at a program. Not public API:
 //! it changes with any version.
 //!
-//! Cost: some microseconds for each loaded object, whose file is opened, and a little memory.
-//! Nothing is set up.
+//! Cost: some microseconds, and a little memory for each loaded object; for [`has_sleds`], also
+//! opening the object's file. Nothing is set up.
 
 /// The loaded objects, besides the one that this code is in.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub struct Loaded {
     /// Whether an object has tables of probes, of this version or a later one.
     pub has_probes: bool,
     /// Whether an object calls the hooks of `-finstrument-functions`, and finds them elsewhere.
     pub calls_hooks: bool,
-    /// Whether an object's file has sleds (see [`sleds`](crate::sleds)).
-    pub has_sleds: bool,
     /// Whether an object has a runtime of its own: one that can attach to probes.
     pub has_runtime: bool,
     /// The file of the object that this code is in, as the dynamic linker knows it.
@@ -28,7 +25,7 @@ impl Loaded {
         use probe_core::abi::{NOTE_OWNER, NOTE_TYPE, RUNTIME_OWNER, RUNTIME_TYPE};
 
         let own = (Self::look as *const ()).addr();
-        let mut loaded = freeze(|frozen| {
+        freeze(|frozen| {
             let all = |owner, ty| frozen.loaded(0..usize::MAX, owner, ty);
             let (own_runtimes, others): (Vec<_>, Vec<_>) =
                 all(RUNTIME_OWNER, RUNTIME_TYPE).into_iter().partition(|object| object.holds(own));
@@ -36,23 +33,10 @@ impl Loaded {
                 has_probes: all(NOTE_OWNER, NOTE_TYPE).iter().any(|object| !object.holds(own))
                     || !frozen.others(NOTE_OWNER, NOTE_TYPE).is_empty(),
                 calls_hooks: !frozen.import_slots("__cyg_profile_func_enter", own).is_empty(),
-                has_sleds: false,
                 has_runtime: !others.is_empty(),
                 file: own_runtimes.into_iter().next().map(|object| object.name).unwrap_or_default(),
             }
-        });
-        loaded.has_sleds = Self::look_for_sleds();
-        loaded
-    }
-
-    #[cfg(probe_discovers)]
-    fn look_for_sleds() -> bool {
-        crate::sleds::are_loaded()
-    }
-
-    #[cfg(all(probe_backend = "patched", not(probe_discovers)))]
-    fn look_for_sleds() -> bool {
-        false
+        })
     }
 
     /// Finds nothing: where sites are not patched, no object sees the probes of another one.
@@ -60,6 +44,14 @@ impl Loaded {
     pub fn look() -> Self {
         Self::default()
     }
+}
+
+/// Returns whether the file of a loaded object has sleds (see [`sleds`](crate::sleds)).
+pub fn has_sleds() -> bool {
+    #[cfg(probe_discovers)]
+    return crate::sleds::are_loaded();
+    #[cfg(not(probe_discovers))]
+    false
 }
 
 /// Finds sleds, as [`sleds::look_ahead`](crate::sleds::look_ahead) does, before the program has
