@@ -155,7 +155,7 @@ impl Provider for SledProvider {
         for (identity, file, named) in read {
             if let Some(object) = loaded.remove(&identity) {
                 // The place is free once the old memory is given back.
-                if SledMemory::needs_any(&named, &object, &old) {
+                if !old.is_empty() && SledMemory::needs_any(&named, &object, &old) {
                     self.read.push((identity, file, named));
                     note();
                     continue;
