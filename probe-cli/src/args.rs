@@ -79,6 +79,7 @@ pub enum Command {
     /// CXX to `probe-cc` and `probe-cxx`, also as arguments of make, so that they win over the
     /// Makefile. The compilers that they named before stand behind these. The build takes the place
     /// of `probectl`, and ends as it would without.
+    #[cfg(target_os = "linux")]
     Cc(Cc),
     /// Tells what this machine and this process allow, and what to do
     ///
@@ -199,6 +200,7 @@ impl Command {
         match self {
             Self::Completions(_) => Some("completions are a script for a shell"),
             Self::Man(_) => Some("a manual page is no document"),
+            #[cfg(target_os = "linux")]
             Self::Cc(_) => Some("all output of `cc` is the build's own"),
             #[cfg(target_os = "linux")]
             Self::Live(LiveCommand::Run(_)) => Some("all output of `run` is the program's own"),
@@ -534,6 +536,7 @@ pub struct Run {
 }
 
 /// The arguments of `cc`.
+#[cfg(target_os = "linux")]
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Cc {
     /// Refused; see [`has_no_json`](Command::has_no_json).

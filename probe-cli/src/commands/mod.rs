@@ -4,6 +4,7 @@
 
 mod audit;
 mod bpftrace;
+#[cfg(target_os = "linux")]
 mod cc;
 mod coldpatch;
 mod doctor;
@@ -41,6 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<Output, Failure> {
         Command::Diff(diff) => traces::diff(diff, is_json),
         #[cfg(target_os = "linux")]
         Command::Live(command) => live::run(command, is_json),
+        #[cfg(target_os = "linux")]
         Command::Cc(command) => cc::run(command),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(Output::text(completions.script())),
