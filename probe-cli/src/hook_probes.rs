@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use probe_core::Kind;
-use probe_hooks::{Description, Form, HookUse, ObjectFile, Told, assign, demangled_path};
+use probe_hooks::{Description, Form, HookUse, ObjectFile, ResolvedUse, assign, demangled_path};
 use probe_lang::Selectable;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -212,7 +212,7 @@ struct Found {
 /// Returns what the runtime discovers: each call, and each function with uses that it can't tell
 /// apart.
 fn sites(
-    assigned: &[Told<'_, (Function, usize)>],
+    assigned: &[ResolvedUse<'_, (Function, usize)>],
     tails: &FxHashMap<(Function, Kind), Vec<HookSite>>,
     image: &Image,
 ) -> Vec<Found> {

@@ -10,13 +10,15 @@ use std::hash::Hash;
 use crate::code::HookUse;
 
 /// A use, and the functions whose addresses it may pass.
-pub type Told<'a, F> = (&'a HookUse, Vec<F>);
+pub type ResolvedUse<'a, F> = (&'a HookUse, Vec<F>);
 
 /// Returns each use with its functions, of which the first one owns the call: none if that is left
 /// to the first hit. With each function comes the address of a use that is surely made for it, one
 /// in the same code if there is such. `decoded` has the uses of functions, those in the code of one
 /// together.
-pub fn assign<F: Copy + Eq + Hash>(decoded: Vec<Vec<Told<'_, F>>>) -> Vec<Told<'_, (F, usize)>> {
+pub fn assign<F: Copy + Eq + Hash>(
+    decoded: Vec<Vec<ResolvedUse<'_, F>>>,
+) -> Vec<ResolvedUse<'_, (F, usize)>> {
     let places: HashMap<_, _> = decoded.iter().flat_map(|uses| certain(uses)).collect();
     let mut assigned = Vec::new();
     for uses in decoded {
@@ -30,7 +32,7 @@ pub fn assign<F: Copy + Eq + Hash>(decoded: Vec<Vec<Told<'_, F>>>) -> Vec<Told<'
 }
 
 /// Returns the functions that certainly use a hook, each with the address of that call or jump.
-fn certain<F: Copy>(uses: &[Told<'_, F>]) -> impl Iterator<Item = (F, usize)> {
+fn certain<F: Copy>(uses: &[ResolvedUse<'_, F>]) -> impl Iterator<Item = (F, usize)> {
     uses.iter().filter_map(|(it, told)| if let [only] = told[..] { Some((only, it.at)) } else { None })
 }
 

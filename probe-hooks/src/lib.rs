@@ -13,7 +13,7 @@ mod separate_file;
 mod sleds;
 mod symbols;
 
-pub use assign::{Told, assign};
+pub use assign::{ResolvedUse, assign};
 pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
 pub use extents::Extents;
 pub use kinds::tell_apart;
