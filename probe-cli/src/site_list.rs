@@ -20,7 +20,7 @@ impl SiteList {
     /// Reads a list.
     ///
     /// # Errors
-    /// If it can't be read, or is none.
+    /// If it can't be read, or is no list.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let list = List::read(&read_file(path)?);

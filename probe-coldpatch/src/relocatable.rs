@@ -270,7 +270,7 @@ impl<'a> Object<'a> {
     /// Addresses are those of the image.
     ///
     /// # Errors
-    /// If a call is none, or names no probe.
+    /// If there is no call of a hook at one of these addresses, or a call names no probe.
     pub fn patched(&self, probes: &[Probe], calls: &[Call]) -> Result<Vec<u8>, Error> {
         crate::linked::check_probes(probes, calls)?;
         let found = calls.iter().map(|call| self.call(call)).collect::<Option<Vec<_>>>();

@@ -35,7 +35,7 @@ impl HookTargets {
         self.are_one
     }
 
-    /// Returns whether there are none.
+    /// Returns whether no way leads to a hook.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.code.is_empty()
     }

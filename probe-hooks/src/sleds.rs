@@ -570,7 +570,7 @@ mod tests {
         let sleds = read(object().as_slice()).unwrap().unwrap();
         let [sled] = sleds.usable.as_slice() else { panic!("{sleds:?}") };
         assert_eq!((sled.at, sled.function, sled.form), (0x1000, 0x1000, Form::Bytes));
-        // The entry of XRay is none.
+        // XRay's element names bytes that are no sled of XRay.
         let [unusable] = sleds.unusable.as_slice() else { panic!("{sleds:?}") };
         assert_eq!((unusable.at, unusable.function, unusable.obstacle), (0x1000, 0x1000, Obstacle::Bytes));
         assert_eq!(read(&object()[..64]), Ok(None));

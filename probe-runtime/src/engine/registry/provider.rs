@@ -139,7 +139,7 @@ pub(super) fn take_noted() -> Option<bool> {
 /// Call sites that have names.
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// Call sites in loaded objects, by address.
+    /// Call sites in loaded objects, by address for each provider.
     pub(crate) living: Vec<&'static dyn CallSite>,
     /// Call sites whose objects were unloaded, or loaded anew.
     pub(crate) unloaded: Option<RetiredMemory>,
