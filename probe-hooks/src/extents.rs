@@ -21,8 +21,8 @@ use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndi
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
-use crate::code::Fragment;
 use crate::file::{MAX_TABLE_LEN, open};
+use crate::flow::Fragment;
 use crate::symbols::{MAX_NAME_LEN, stem};
 
 /// Functions that are compared with one. Linkers place few inside of another one.

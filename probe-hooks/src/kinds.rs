@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probe_core::abi::Kind;
 
-use crate::code::{Flow, Form, Fragment, HookUse, RegisterValue};
+use crate::code::{Form, HookUse, RegisterValue};
+use crate::flow::{Flow, Fragment};
 
 /// Instructions that are searched for the exit of one entry.
 const MAX_STEPS: usize = 1 << 12;

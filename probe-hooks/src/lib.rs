@@ -6,6 +6,7 @@ mod assign;
 mod code;
 mod extents;
 mod file;
+mod flow;
 mod kinds;
 mod names;
 mod references;
@@ -14,8 +15,9 @@ mod sleds;
 mod symbols;
 
 pub use assign::{ResolvedUse, assign};
-pub use code::{Form, Fragment, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
+pub use code::{Form, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};
 pub use extents::Extents;
+pub use flow::Fragment;
 pub use kinds::tell_apart;
 pub use names::{Description, ObjectFile, Symbol};
 pub use object::ReadCache;
