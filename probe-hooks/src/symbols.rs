@@ -110,6 +110,8 @@ pub fn demangled_path(symbol: &str) -> String {
     let is_mangled = symbol.starts_with('_') && symbol.trim_start_matches('_').starts_with('Z');
     if let Some(name) = Symbol::new(symbol).ok().filter(|_| is_mangled).and_then(demangled) {
         let name = name.split(" [clone").next().unwrap_or_default();
+        // A reference qualifier stays when the parameters go.
+        let name = name.strip_suffix(" &&").or_else(|| name.strip_suffix(" &")).unwrap_or(name);
         return with_literals(name.chars().filter(|char| *char != ' ').collect());
     }
     stem(symbol).to_owned()
@@ -159,6 +161,10 @@ mod tests {
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
             ("_ZN3geo5shapeIdEET_S1_", "geo::shape<double>"),
             ("_Z4pushi.part.0", "push"),
+            ("_ZNK3geo5Stack4sizeEv", "geo::Stack::size"),
+            ("_ZNVKR3geo5Stack4sizeEv", "geo::Stack::size"),
+            ("_ZNO3geo5Stack4sizeEv", "geo::Stack::size"),
+            ("_ZN3geo5StackcvRiEv", "geo::Stack::operatorint&"),
             ("_ZN5unitsli2_mEe", "units::operator\"\"_m"),
         ] {
             assert_eq!(demangled_path(symbol), path, "{symbol}");
