@@ -4,6 +4,7 @@
 //! and pipes get whole rows, and so does a terminal with `--wide`.
 
 use std::borrow::Cow;
+use std::env;
 use std::fmt::{self, Write};
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +21,14 @@ pub fn keep_whole() {
     IS_WIDE.store(true, Ordering::Relaxed);
 }
 
-/// Returns the width for the last or only view on stdout; `None` if it stays whole.
+/// Returns the width for the last or only view on stdout: that of the variable `COLUMNS`, or the
+/// terminal's; `None` if the view stays whole.
 pub fn stdout_width() -> Option<usize> {
     if IS_WIDE.load(Ordering::Relaxed) || !io::stdout().is_terminal() {
         return None;
     }
-    Some(terminal_size().map_or(80, |(Width(width), _)| width.into()))
+    let asked = env::var("COLUMNS").ok().and_then(|it| it.parse().ok()).filter(|columns| *columns != 0);
+    Some(asked.unwrap_or_else(|| terminal_size().map_or(80, |(Width(width), _)| width.into())))
 }
 
 /// The most bytes of a view that is drawn. A program that is not ours could ask for any number by a

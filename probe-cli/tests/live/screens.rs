@@ -106,6 +106,7 @@ fn lists_fit_a_terminal_or_are_whole() {
     for (line, expected) in [
         (listed.clone(), FITS),
         (format!("{listed} --wide"), WHOLE),
+        (format!("COLUMNS=200 {listed}"), WHOLE),
         (format!("{listed} | cat"), WHOLE),
         (play.clone(), FITS),
         (format!("COLUMNS=200 {play}"), WHOLE),
