@@ -140,6 +140,10 @@ impl Definitions {
 
 /// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All
 /// records of a section name the section's first site, so that they make one section.
+///
+/// At that site, a relocation that writes nothing makes the section unlike others. Linkers that
+/// fold identical functions (`--icf`) compare it. Folded functions would share their sites, and
+/// calls of one would count as the other's.
 pub(super) const HEAD: &str = "\
 \t.macro __probe_site n, stub, anchor, ahead
 \t\\ahead
@@ -150,6 +154,9 @@ pub(super) const HEAD: &str = "\
 \t.byte 1, 16, 2, 0
 \t.long .Lprobe_site_\\n - ., \\stub - ., \\stub - .
 \t.popsection
+\t.ifeq \\n - \\anchor
+\t.reloc ., R_X86_64_NONE, \\stub
+\t.endif
 \t.endm
 ";
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use probe_build::{Cause, FunctionReport, Outcome, Report, Sites};
 
@@ -171,4 +172,31 @@ fn an_archive_links() {
     let libraries = [main[0].clone(), out_dir.join("libparts.a")];
     let printed = link_and_run("gcc", &libraries, &out_dir.join("program"));
     assert_eq!(printed.lines().count(), 2);
+}
+
+/// Linkers that fold identical functions leave those with sites apart: folded ones would have their
+/// calls counted as one function's.
+#[test]
+fn functions_with_sites_are_not_folded() {
+    for linker in ["gold", "lld", "mold"] {
+        if Command::new(format!("ld.{linker}")).arg("--version").output().is_err() {
+            println!("skipped for {linker}: it is not there");
+            continue;
+        }
+        for compiler in Compiler::all() {
+            for (sites, is_folded) in
+                [(Sites::None, true), (Sites::EntryReturn, false), (Sites::InstrumentFunctions, false)]
+            {
+                let out_dir = directory(&format!("folded-{linker}-{compiler:?}-{sites:?}"));
+                let mut build = build(&out_dir, compiler.name(false));
+                build.file(source("folded.c")).flag("-ffunction-sections").sites(sites);
+                let (objects, report) = build.try_compile_intermediates().expect("it compiles");
+                let program = out_dir.join("program");
+                let flags = [format!("-fuse-ld={linker}"), "-Wl,--icf=all".to_owned()].map(PathBuf::from);
+                let printed = link_and_run(compiler.name(false), &[&flags[..], &objects].concat(), &program);
+                let expected = if is_folded { "11 folded\n" } else { "11 apart\n" };
+                assert_eq!(printed, expected, "{linker} {compiler:?} {report}");
+            }
+        }
+    }
 }
