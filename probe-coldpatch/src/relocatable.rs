@@ -301,7 +301,11 @@ impl<'a> Object<'a> {
                 (writer.code, thunk + SITE_IN_THUNK)
             } else {
                 if let Some(old) = old {
-                    put(&mut writer.out, old.at, &relocation(old.offset, 0, elf::R_X86_64_NONE, 0));
+                    // It writes nothing. But linkers that fold identical functions (`--icf`)
+                    // compare it: a function keeps its own sites.
+                    let (code, of_probe) = (stub.0, stub.1.cast_signed());
+                    let unlike = relocation(old.offset, code, elf::R_X86_64_NONE, of_probe);
+                    put(&mut writer.out, old.at, &unlike);
                 }
                 let site = call.site().wrapping_sub(call.addr);
                 (writer.text[number], offset + site)

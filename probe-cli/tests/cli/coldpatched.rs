@@ -301,6 +301,32 @@ fn objects_and_archives_are_linked_as_before() {
     }
 }
 
+/// Linkers that fold identical functions leave those of a cold-patched object apart, each with its
+/// own sites.
+#[test]
+fn functions_of_an_object_are_not_folded() {
+    const IDENTICAL: &str = "\
+int first(int n) { return n * 3 + 1; }
+int second(int n) { return n * 3 + 1; }
+int main() { return first(1) + second(2); }
+";
+    for compiler in compilers() {
+        let folder = Folder::new("coldpatched-folded");
+        let object = object_file(&folder, IDENTICAL, "a", compiler, &["-O0", "-ffunction-sections"]);
+        let patched = folder.0.join("patched.o");
+        out(&["coldpatch", object.to_str().unwrap(), "-o", patched.to_str().unwrap()]);
+        for linker in each_linker().filter(|it| *it != "bfd") {
+            let program = folder.0.join(linker);
+            let linker = format!("-fuse-ld={linker}");
+            build(compiler, &patched, &program, &[&linker, "-Wl,--icf=all"]);
+            let sites = sites(&program);
+            let of = |name: &str| sites.values().filter(|it| it.contains(&format!("\"{name}\""))).count();
+            assert_eq!([of("first"), of("second")], [2, 2], "{compiler} {linker}: {sites:?}");
+            out(&["audit", "--quiet", program.to_str().unwrap()]);
+        }
+    }
+}
+
 #[test]
 fn hostile_objects_and_archives_are_refused_or_read() {
     let folder = Folder::new("coldpatched-hostile");
