@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use object::elf;
 
 use super::image::{Image, Problem};
-use super::pages::{LE, SectionHeader, Symbol, read};
+use super::pages::{LE, Symbol, read};
+use super::sections::section;
 use super::straight_line::passed_once;
 
 /// Most bytes of a symbol table. A sparse file may claim any number.
@@ -68,17 +69,12 @@ fn each_function(
     image: &Image,
     found: &mut dyn FnMut(u64, u64) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
-    let (start, many) = (image.header.e_shoff.get(LE), image.header.e_shnum.get(LE));
-    let section = |number: u64| match start.checked_add(number * 64) {
-        Some(at) => read::<SectionHeader, 64>(&image.pages, at),
-        None => Ok(None),
-    };
-    for number in 0..u64::from(many) {
-        let Some(table) = section(number)? else { break };
+    for number in 0.. {
+        let Some(table) = section(image, number)? else { break };
         if table.sh_type.get(LE) != elf::SHT_SYMTAB {
             continue;
         }
-        let names = section(table.sh_link.get(LE).into())?.map_or(0, |names| names.sh_offset.get(LE));
+        let names = section(image, table.sh_link.get(LE).into())?.map_or(0, |names| names.sh_offset.get(LE));
         let (offset, size) = (table.sh_offset.get(LE), table.sh_size.get(LE));
         // A damaged header may claim bytes behind the file's end.
         let size = size.min(image.length().saturating_sub(offset));

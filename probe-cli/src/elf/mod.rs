@@ -15,6 +15,7 @@ mod hook_calls;
 mod image;
 mod notes;
 mod pages;
+mod sections;
 mod straight_line;
 
 pub use dynamic::{Dynamic, Pointer, Pointers};
@@ -24,4 +25,5 @@ pub use image::{ElfError, Image, ObjectType, Problem};
 pub use notes::{NoteAt, Notes, Runtime, notes};
 pub(crate) use pages::usize_of;
 pub use pages::{Source, open_regular};
+pub use sections::left_by_bolt;
 pub use straight_line::passed_once;

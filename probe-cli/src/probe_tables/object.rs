@@ -10,8 +10,8 @@ use probe_core::abi::noted::Noted;
 use super::definitions::{DEFINITION_LEN, Definitions, ProbeGroups};
 use super::probe::Probe;
 use super::records::Records;
-use crate::elf::{Dynamic, ElfError, Image, NoteAt, ObjectType, Problem, notes};
-use crate::text::hex;
+use crate::elf::{Dynamic, ElfError, Image, NoteAt, ObjectType, Problem, left_by_bolt, notes};
+use crate::text::{count, hex};
 
 /// Most bytes of a table: five million definitions. No program has more, and a sparse file may
 /// claim any number.
@@ -77,7 +77,29 @@ impl ObjectProbes {
             object.read_tables(image, note)?;
         }
         object.sites = object.probes.iter().map(|probe| probe.sites.len() as u64).sum();
+        object.doubt_moved_code(image)?;
         Ok(object)
+    }
+
+    /// Adds the sites in code that a tool has moved without its tables.
+    fn doubt_moved_code(&mut self, image: &Image) -> Result<(), Problem> {
+        if self.sites == 0 {
+            return Ok(());
+        }
+        let Some(left) = left_by_bolt(image)? else { return Ok(()) };
+        let sites = self.probes.iter().flat_map(|probe| &probe.sites);
+        let left = sites.filter(|site| left.contains(&site.addr)).count() as u64;
+        if left != 0 {
+            self.unread.add(|| {
+                let are = if left == 1 { "is" } else { "are" };
+                format!(
+                    "{} {are} in code that BOLT has left behind, which is never executed: use the file from \
+                     before BOLT",
+                    count(left, "site")
+                )
+            });
+        }
+        Ok(())
     }
 
     fn read_tables(&mut self, image: &Image, note: NoteAt) -> Result<(), Problem> {

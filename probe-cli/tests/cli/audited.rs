@@ -1,6 +1,7 @@
 //! `audit` of this program's file, and of copies whose sites somebody has changed.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -91,4 +92,25 @@ fn changed_sites_are_findings() {
     let cut = folder.file("cut", &file);
     let ran = run(&["audit", &cut]);
     assert!(ran.code == 3 && ran.err.contains("it was cut off"), "{}", ran.err);
+}
+
+/// BOLT makes functions anew elsewhere, and renames the section of the old code. Its sites are
+/// never executed: a list and an audit say so.
+#[test]
+fn code_that_bolt_has_left_behind_is_named() {
+    if !HAS_SITES {
+        return;
+    }
+    let folder = Folder::new("audit-bolt");
+    let copy = folder.0.join("copy").display().to_string();
+    let mut objcopy = Command::new("objcopy");
+    objcopy.args(["--rename-section", ".text=.bolt.org.text", &this(), &copy]);
+    assert!(objcopy.status().unwrap().success());
+    let sites = document(&copy)["rows"].as_array().unwrap().len();
+    let expected = format!(
+        "{sites} sites are in code that BOLT has left behind, which is never executed: use the file from before BOLT"
+    );
+    assert_eq!(document(&copy)["found"][0]["problem"], expected);
+    let listed = run(&["list", "--objects", &copy]);
+    assert_eq!(listed.err.trim_end(), format!("note: {expected}"));
 }
