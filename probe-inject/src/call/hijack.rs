@@ -10,9 +10,10 @@
 //!   ucontext                    registers, mask, address of the extended state
 //!   the restorer's address      ◀─ the stack pointer during the call; 8 below a multiple of 16
 //! ```
-//! The called function returns to the restorer, which makes the system call `rt_sigreturn`. The
-//! kernel restores all that the frame holds, as after any handler. Layout: Linux,
-//! `arch/x86/include/uapi/asm/{sigcontext,ucontext}.h` and
+//! The called function returns to the restorer, which makes the system call `rt_sigreturn`. A
+//! program that is linked statically, and handles no signal, has no restorer. Its ends of functions
+//! load the call's number then, by words below these. The kernel restores all that the frame holds,
+//! as after any handler. Layout: Linux, `arch/x86/include/uapi/asm/{sigcontext,ucontext}.h` and
 //! `arch/x86/kernel/{signal_64,fpu/signal}.c`.
 
 // Safety: relies on the processor having `cpuid`, as every one of 64 bits.
@@ -34,19 +35,20 @@ const UNBLOCKED_SIGNALS: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 <
 const CLEARED_FLAGS: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
 
 /// Stops a thread, and hijacks it if it is at a safe point. `set_call` sets the registers of the
-/// other code, which returns to the restorer. `busy` is the address of a word that tells the
+/// other code, which returns to `ending`. `busy` is the address of a word that tells the
 /// thread's id from then on. The inner error is the reason why the thread was not hijacked.
 pub fn hijack(
     inspector: &Inspector<'_>,
     tracee: &Tracee,
-    restorer: u64,
+    ending: Ending,
     busy: Option<u64>,
     set_call: &(dyn Fn(&mut Registers) + Sync),
 ) -> Result<Result<(), &'static str>, InjectError> {
     let (pid, memory) = (inspector.pid, inspector.memory);
     let hijacked = match inspector.stop(tracee) {
         Ok(point) => {
-            let frame = SignalFrame::new(&point.registers, point.mask, point.xstate, restorer, xstate_bytes);
+            let frame =
+                SignalFrame::new(&point.registers, point.mask, point.xstate, ending.restorer, xstate_bytes);
             let Some(frame) = frame else {
                 let problem = "has an extended state that this processor does not explain".to_owned();
                 return Err(InjectError::Unable { pid, problem });
@@ -54,8 +56,10 @@ pub fn hijack(
             let mut registers = Registers { orig_rax: u64::MAX, rsp: frame.address, ..point.registers };
             registers.eflags &= !CLEARED_FLAGS;
             set_call(&mut registers);
+            let ahead = ending.lead(&mut registers);
             let set = || {
                 memory.write(frame.address, &frame.bytes)?;
+                memory.write(registers.rsp, &ahead)?;
                 if let Some(busy) = busy {
                     memory.write(busy, &u64::from(inspector.id).to_le_bytes())?;
                 }
@@ -186,12 +190,91 @@ fn xstate_bytes(components: u64) -> usize {
     ends.max().unwrap_or(0).max(MIN_XSTATE_BYTES)
 }
 
-/// The addresses of two short pieces of code, which any program with the C library has. By these a
-/// thread makes a system call, and returns from being hijacked.
+/// The way from the end of a call to `rt_sigreturn`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ending {
+    /// The address in the frame's first word.
+    restorer: u64,
+    /// Code ahead of a restorer that does not load the number of its system call.
+    loader: Option<Loader>,
+}
+
+/// Code that loads a register into `rax`, pops registers, and returns. Each program has some at the
+/// end of a function. A call from outside keeps the register, as each call does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Loader {
+    address: u64,
+    register: KeptRegister,
+    pops: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum KeptRegister {
+    Rbx,
+    Rbp,
+    R12,
+    R14,
+    R15,
+}
+
+impl Ending {
+    /// Makes the end of a call that returns to code which loads the number of `rt_sigreturn`, and
+    /// makes the system call.
+    pub fn at(restorer: u64) -> Self {
+        Self { restorer, loader: None }
+    }
+
+    /// Sets the registers, whose stack pointer is at the frame, such that a `ret` begins the way.
+    /// Returns the bytes between the stack pointer and the frame.
+    fn lead(self, registers: &mut Registers) -> Vec<u8> {
+        let Some(Loader { address, register, pops }) = self.loader else { return Vec::new() };
+        *match register {
+            KeptRegister::Rbx => &mut registers.rbx,
+            KeptRegister::Rbp => &mut registers.rbp,
+            KeptRegister::R12 => &mut registers.r12,
+            KeptRegister::R14 => &mut registers.r14,
+            KeptRegister::R15 => &mut registers.r15,
+        } = RT_SIGRETURN;
+        let mut words = vec![0; 1 + pops];
+        words[0] = address;
+        registers.rsp -= 8 * words.len() as u64;
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+impl Loader {
+    /// Decodes the code at an address.
+    fn of(address: u64, code: &[u8]) -> Option<Self> {
+        let (register, mut rest) = match code {
+            [0x89, 0xd8, rest @ ..] => (KeptRegister::Rbx, rest),
+            [0x89, 0xe8, rest @ ..] => (KeptRegister::Rbp, rest),
+            [0x44, 0x89, 0xe0, rest @ ..] => (KeptRegister::R12, rest),
+            [0x44, 0x89, 0xf0, rest @ ..] => (KeptRegister::R14, rest),
+            [0x44, 0x89, 0xf8, rest @ ..] => (KeptRegister::R15, rest),
+            _ => return None,
+        };
+        for pops in 0..=MAX_POPS {
+            rest = match rest {
+                [0xc3, ..] => return Some(Self { address, register, pops }),
+                [0x5b | 0x5d, rest @ ..] | [0x41, 0x5c..=0x5f, rest @ ..] => rest,
+                _ => return None,
+            };
+        }
+        None
+    }
+}
+
+/// Functions save six registers at most.
+const MAX_POPS: usize = 6;
+/// The number of the system call.
+const RT_SIGRETURN: u64 = 15;
+
+/// Short pieces of code, by which a thread makes a system call, and returns from being hijacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gadgets {
-    /// `mov rax, 15; syscall`: `rt_sigreturn`.
-    pub restorer: u64,
+    /// To `mov rax, 15; syscall`, which any program has that handles signals; else to the system
+    /// call below, by a [`Loader`].
+    pub ending: Ending,
     /// `syscall; ret`.
     pub syscall: u64,
 }
@@ -200,12 +283,14 @@ pub struct Gadgets {
 const BLOCK_BYTES: u64 = 1 << 20;
 const RESTORER: &[u8] = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05";
 const SYSCALL: &[u8] = b"\x0f\x05\xc3";
+/// The most bytes of a piece.
+const MAX_PIECE: u64 = 16;
 
 impl Gadgets {
-    /// Finds both in the executable mappings of a process's files, a block at a time. A place
+    /// Finds them in the executable mappings of a process's files, a block at a time. A place
     /// inside of another instruction will do.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Option<Self> {
-        let (mut restorer, mut syscall) = (None, None);
+        let (mut restorer, mut syscall, mut loader) = (None, None, None);
         let mut parts: Vec<_> = maps.iter().filter(|it| it.is_executable && it.file.1 != 0).collect();
         parts.sort_by_key(|it| !it.name.contains("/libc"));
         for part in parts {
@@ -217,16 +302,20 @@ impl Gadgets {
                 restorer = restorer.or_else(|| at(RESTORER));
                 syscall = syscall.or_else(|| at(SYSCALL));
                 if let (Some(restorer), Some(syscall)) = (restorer, syscall) {
-                    return Some(Self { restorer, syscall });
+                    return Some(Self { ending: Ending::at(restorer), syscall });
                 }
+                loader = loader.or_else(|| {
+                    (start..).zip(0..bytes.len()).find_map(|(addr, at)| Loader::of(addr, &bytes[at..]))
+                });
                 if length < BLOCK_BYTES {
                     break;
                 }
-                // A pattern may lie across the end of a block.
-                start += BLOCK_BYTES - RESTORER.len() as u64;
+                // A piece may lie across the end of a block.
+                start += BLOCK_BYTES - MAX_PIECE;
             }
         }
-        None
+        let syscall = syscall?;
+        Some(Self { ending: Ending { restorer: syscall, loader: Some(loader?) }, syscall })
     }
 }
 
@@ -322,6 +411,29 @@ mod tests {
     fn more_components_need_no_fewer_bytes() {
         assert_eq!(xstate_bytes(3), MIN_XSTATE_BYTES);
         assert!(xstate_bytes(7) >= xstate_bytes(3));
+    }
+
+    #[test]
+    fn the_end_of_a_function_loads_the_number_of_a_call() {
+        let of = |code: &[u8]| Loader::of(0x1000, code).map(|it| (it.register, it.pops));
+        assert_eq!(of(&[0x89, 0xd8, 0xc3]), Some((KeptRegister::Rbx, 0)));
+        assert_eq!(of(&[0x89, 0xe8, 0x5b, 0x5d, 0xc3]), Some((KeptRegister::Rbp, 2)));
+        assert_eq!(of(&[0x44, 0x89, 0xe0, 0x5b, 0x5d, 0x41, 0x5c, 0xc3]), Some((KeptRegister::R12, 3)));
+        for none in [
+            &[0x89, 0xd8][..],
+            &[0x89, 0xe0, 0xc3],
+            &[0x89, 0xd8, 0x90, 0xc3],
+            &[0x89, 0xd8, 0x41, 0x58, 0xc3],
+        ] {
+            assert_eq!(of(none), None, "{none:x?}");
+        }
+        assert_eq!(of(&[&[0x89, 0xd8][..], &[0x5b; MAX_POPS + 1], &[0xc3]].concat()), None);
+        let loader = Loader { address: 0x1234, register: KeptRegister::R12, pops: 2 };
+        let mut after = Registers { rsp: 0x8000, ..registers() };
+        let words = Ending { restorer: 0, loader: Some(loader) }.lead(&mut after);
+        assert_eq!((after.rsp, after.r12, after.rbx), (0x8000 - 24, 15, 3));
+        assert_eq!(words, [0x1234_u64, 0, 0].map(u64::to_le_bytes).concat());
+        assert_eq!(Ending::at(7).lead(&mut after), []);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::call_lock::CallLock;
-use super::hijack::{Gadgets, hijack};
+use super::hijack::{Ending, Gadgets, hijack};
 use super::remote_call::{CallResult, RemoteCall};
 use super::restart::{Rank, rank};
 use super::safe_point::{
@@ -174,8 +174,8 @@ impl Process {
             registers.rip = region.stub();
             registers.rdi = base + WORDS;
         };
-        let (restorer, busy) = (region.restorer(), Some(base + WORDS));
-        let thread = self.hijack_any(restorer, critical, &[region.range()], None, busy, &set_call)?;
+        let (ending, busy) = (Ending::at(region.restorer()), Some(base + WORDS));
+        let thread = self.hijack_any(ending, critical, &[region.range()], None, busy, &set_call)?;
         self.wait(base, thread, call.file)
     }
 
@@ -279,8 +279,8 @@ impl Process {
         self.gadgets = self.gadgets.or_else(|| Gadgets::find(&self.memory, &maps));
         let gadgets = self.gadgets.ok_or_else(|| InjectError::Unable {
             pid: self.pid,
-            problem: "has no code that makes a system call, or that returns from a signal's handler, by \
-                      which a call could end; C libraries have both"
+            problem: "has no code that makes a system call and returns, or none by which a call could end; \
+                      C libraries have both, and all but the smallest programs"
                 .to_owned(),
         })?;
         let set_call = |registers: &mut Registers| {
@@ -291,7 +291,7 @@ impl Process {
         };
         let scratch = Regions::find(&self.memory, &maps).all;
         let number = u32::try_from(number).ok();
-        self.hijack_any(gadgets.restorer, critical, &scratch, number, None, &set_call)?;
+        self.hijack_any(gadgets.ending, critical, &scratch, number, None, &set_call)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
             if begun.elapsed() > EFFECT_TIMEOUT {
@@ -307,7 +307,7 @@ impl Process {
     /// Hijacks the first suitable thread, and returns it. See [`hijack`].
     fn hijack_any(
         &mut self,
-        restorer: u64,
+        ending: Ending,
         critical: &CriticalCode,
         scratch: &[Range<u64>],
         syscall: Option<u32>,
@@ -338,7 +338,7 @@ impl Process {
                 let inspector =
                     Inspector { pid, id, memory, critical, scratch, syscall, harmless, finish_timeout };
                 let (longest, hijacked) = with_seized(pid, id, |tracee| {
-                    Ok(hijack(&inspector, tracee, restorer, busy, set_call)?.map_err(SkipReason::Other))
+                    Ok(hijack(&inspector, tracee, ending, busy, set_call)?.map_err(SkipReason::Other))
                 })?;
                 self.longest_stop = self.longest_stop.max(longest);
                 self.stops += 1;
