@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use probe_coldpatch::List;
+use probe_coldpatch::{Call, List, Probe};
 
 use crate::elf::{Image, notes, open_regular};
 use crate::output::Failure;
@@ -39,6 +39,14 @@ impl SiteList {
         let applied = self.list.applied(&bytes, build_id(&image)?.as_deref());
         let applied = applied.map_err(|error| Failure::Input(format!("{name} {error} ({})", self.name)))?;
         Image::read(&name, Box::new(applied)).map_err(Failure::input)
+    }
+
+    /// Returns the jumps to hooks that stay in the file, and their probes.
+    ///
+    /// # Errors
+    /// If the list has a probe of a kind that is not known.
+    pub fn jumps(&self) -> Result<(Vec<Probe>, Vec<Call>), Failure> {
+        self.list.jumps().map_err(|error| Failure::Input(format!("{} {error}", self.name)))
     }
 
     /// Returns whether it is the list of a file's build.

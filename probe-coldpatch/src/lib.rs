@@ -27,6 +27,6 @@ mod tests;
 pub use error::Error;
 pub use linked::{HAS_PROBES, latent, linked};
 pub use list::List;
-pub use patch::{Call, Probe};
+pub use patch::{Call, Probe, Way};
 pub use probe_core::abi::Kind;
 pub use relocatable::Object;

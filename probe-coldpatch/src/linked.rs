@@ -75,18 +75,16 @@ fn written(file: File<'_>, room: &Room, probes: &[Probe], calls: &[Call]) -> Res
 }
 
 /// Returns the file with a NOP in place of each call, and nothing else changed. Its sites are told
-/// by a list beside it.
+/// by a list beside it. A jump whose site would need code of its own stays.
 ///
 /// # Errors
-/// As those of [`linked`], and if a call's site would need code of its own.
+/// As those of [`linked`].
 pub fn latent(bytes: &[u8], calls: &[Call]) -> Result<Vec<u8>, Error> {
     let file = checked(bytes)?;
     check_calls(&file, calls, Call::check)?;
     let mut out = bytes.to_vec();
-    for call in calls {
-        let latent = call.latent(None).filter(|_| !call.needs_thunk());
-        let latent =
-            latent.ok_or_else(|| Error::unsuitable("has a jump to a hook without room for a site"))?;
+    for call in calls.iter().filter(|it| !it.needs_thunk()) {
+        let latent = call.latent(None).ok_or_else(|| Error::damaged("a call has no room for a site"))?;
         put(&mut out, place(&file, call)?, &latent);
     }
     Ok(out)

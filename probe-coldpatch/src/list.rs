@@ -1,11 +1,11 @@
 //! The list of a file's sites beside the file: iProbe's probe list. The file has NOPs only, and may
-//! be stripped of all names.
+//! be stripped of all names. Jumps to hooks stay jumps, which only `--ptrace` counts.
 //!
 //! JSON, with the build's id, so that a list is never applied to another build:
 //!
 //! ```text
 //! {"latent_probes":1,"build_id":"58d0…","probes":[
-//! {"kind":"entry","path":"work","file":"b.c","line":4,"sites":[4498]}
+//! {"kind":"exit","path":"work","file":"b.c","line":4,"sites":[4498],"jumps":[4567]}
 //! ]}
 //! ```
 
@@ -34,6 +34,9 @@ struct Listed {
     file: String,
     line: u32,
     sites: Vec<u64>,
+    /// Jumps to the hook, which stay in the file: a site in place of one has no room for a `ret`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    jumps: Vec<u64>,
 }
 
 impl List {
@@ -46,11 +49,12 @@ impl List {
             file: probe.file.clone(),
             line: probe.line,
             sites: Vec::new(),
+            jumps: Vec::new(),
         };
         let mut probes: Vec<_> = probes.iter().map(listed).collect();
         for call in calls {
             if let Some(probe) = probes.get_mut(call.probe) {
-                probe.sites.push(call.site());
+                if call.needs_thunk() { probe.jumps.push(call.addr) } else { probe.sites.push(call.site()) }
             }
         }
         Self { latent_probes: VERSION, build_id: build_id.to_owned(), probes }
@@ -100,19 +104,37 @@ impl List {
                 "has the build id {other}, and the list is of the build {own}"
             )));
         }
-        let (mut probes, mut calls) = (Vec::new(), Vec::new());
-        for (number, it) in self.probes.iter().enumerate() {
-            let known = [Kind::Entry, Kind::Exit].into_iter().find(|kind| kind.name() == it.kind);
-            let kind = known.ok_or_else(|| Error::unsuitable("has a list with a kind that is not known"))?;
-            probes.push(Probe { kind, path: it.path.clone(), file: it.file.clone(), line: it.line });
-            let site = |addr: &u64| Call { addr: *addr, len: SITE_LEN, is_jump: false, probe: number };
-            calls.extend(it.sites.iter().map(site));
-        }
+        let probes = self.probes()?;
+        let sites = self.calls(false, |it| &it.sites);
+        let calls: Vec<_> = sites.collect();
         with_tables(file, &probes, &calls, |call, bytes| {
             if bytes == NOP {
                 return Ok(());
             }
             Err(Error::unsuitable(format!("has no site at {:#x}, where its list has one", call.addr)))
+        })
+    }
+    /// Returns its probes, and the jumps to hooks that stay in the file, as far as the file has
+    /// them. Each has the number of its probe.
+    ///
+    /// # Errors
+    /// If a probe is of a kind that is not known here.
+    pub fn jumps(&self) -> Result<(Vec<Probe>, Vec<Call>), Error> {
+        Ok((self.probes()?, self.calls(true, |it| &it.jumps).collect()))
+    }
+
+    fn probes(&self) -> Result<Vec<Probe>, Error> {
+        let probe = |it: &Listed| {
+            let known = [Kind::Entry, Kind::Exit].into_iter().find(|kind| kind.name() == it.kind);
+            let kind = known.ok_or_else(|| Error::unsuitable("has a list with a kind that is not known"))?;
+            Ok(Probe { kind, path: it.path.clone(), file: it.file.clone(), line: it.line })
+        };
+        self.probes.iter().map(probe).collect()
+    }
+
+    fn calls(&self, is_jump: bool, of: impl Fn(&Listed) -> &[u64]) -> impl Iterator<Item = Call> {
+        self.probes.iter().enumerate().flat_map(move |(probe, it)| {
+            of(it).iter().map(move |addr| Call { addr: *addr, len: SITE_LEN, is_jump, probe })
         })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) const NOP: [u8; SITE_LEN] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 const CS: u8 = 0x2e;
 const RET: u8 = 0xc3;
 const JMP: u8 = 0xe9;
+const CALL: u8 = 0xe8;
 /// The longest call that is understood: one through a pointer, with a prefix.
 const MAX_LEN: usize = 8;
 
@@ -42,7 +43,7 @@ pub struct Call {
 
 impl Call {
     /// Returns whether its site has to lie elsewhere.
-    pub(crate) fn needs_thunk(&self) -> bool {
+    pub fn needs_thunk(&self) -> bool {
         self.is_jump && self.len <= SITE_LEN
     }
 
@@ -54,18 +55,8 @@ impl Call {
 
     /// Checks that these bytes, which are at its address, are a call or a jump of its kind.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Error> {
-        let is_one = (SITE_LEN..=MAX_LEN).contains(&self.len)
-            && [(5, [0xe8, JMP].as_slice()), (6, &[0xff])].into_iter().any(|(len, opcodes)| {
-                let Some(prefixes) = self.len.checked_sub(len) else { return false };
-                let opcode = opcodes.contains(&bytes[prefixes]);
-                let is_jump = if len == 5 { bytes[prefixes] == JMP } else { bytes[prefixes + 1] == 0x25 };
-                let is_rip = len == 5 || matches!(bytes[prefixes + 1], 0x15 | 0x25);
-                opcode
-                    && is_rip
-                    && is_jump == self.is_jump
-                    && bytes[..prefixes].iter().copied().all(is_prefix)
-            });
         let addr = self.addr;
+        let is_one = bytes.len() == self.len && Way::of(addr, bytes).is_some_and(|it| it.0 == self.is_jump);
         is_one
             .then_some(())
             .ok_or_else(|| Error::damaged(format_args!("it has no call of a hook at {addr:#x}")))
@@ -86,6 +77,37 @@ impl Call {
             bytes[self.len - 1] = RET;
         }
         Some(bytes)
+    }
+}
+
+/// The way of a call or a jump to a hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To this address.
+    To(u64),
+    /// To the address in the pointer here.
+    Through(u64),
+}
+
+impl Way {
+    /// Decodes the call or the jump that is these bytes at an address: whether it is a jump, and
+    /// its way. `None` if it is another instruction, or none that can become a site.
+    pub fn of(addr: u64, bytes: &[u8]) -> Option<(bool, Self)> {
+        let prefixes = bytes.iter().take_while(|byte| is_prefix(**byte)).count();
+        let to = |field: [u8; 4]| {
+            let behind = addr.wrapping_add(bytes.len() as u64);
+            behind.wrapping_add_signed(i32::from_le_bytes(field).into())
+        };
+        if bytes.len() > MAX_LEN {
+            return None;
+        }
+        Some(match bytes[prefixes..] {
+            [CALL, a, b, c, d] => (false, Self::To(to([a, b, c, d]))),
+            [JMP, a, b, c, d] => (true, Self::To(to([a, b, c, d]))),
+            [0xff, 0x15, a, b, c, d] => (false, Self::Through(to([a, b, c, d]))),
+            [0xff, 0x25, a, b, c, d] => (true, Self::Through(to([a, b, c, d]))),
+            _ => return None,
+        })
     }
 }
 
@@ -148,6 +170,10 @@ mod tests {
         for (bytes, is_jump) in known {
             assert_eq!(call(bytes.len(), is_jump).check(bytes), Ok(()), "{bytes:x?}");
             assert!(call(bytes.len(), !is_jump).check(bytes).is_err(), "{bytes:x?}");
+            assert!(call(bytes.len() + 1, is_jump).check(bytes).is_err(), "{bytes:x?}");
+            let there = 0x1000 + bytes.len() as u64 + 0x0403_0201;
+            let way = if bytes.contains(&0xff) { Way::Through(there) } else { Way::To(there) };
+            assert_eq!(Way::of(0x1000, bytes), Some((is_jump, way)));
         }
         for bytes in [
             &[0x90, 1, 2, 3, 4][..],

@@ -1,19 +1,19 @@
 //! `coldpatch`: calls of hooks in a file ▸ NOPs, and the table or the list of their sites.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use probe_coldpatch::{Call, HAS_PROBES, List, Object, Probe, archive, latent, linked};
-use probe_hooks::{Description, Extents, Form, HookUse, ObjectFile, demangled_path};
+use probe_coldpatch::{Call, HAS_PROBES, List, Object, archive, latent, linked};
+use probe_hooks::ObjectFile;
 
 use tempfile::NamedTempFile;
 
 use crate::args::Coldpatch;
-use crate::elf::{HookCalls, Hooks, Image, Pointer, Problem, notes, usize_of};
+use crate::elf::{HookCalls, Hooks, Image, notes};
+use crate::hook_probes::{CertainCalls, told};
 use crate::output::{Failure, NewFile, Output, document, object};
 use crate::progress::Progress;
 use crate::site_list::{build_id, read_file};
@@ -77,11 +77,6 @@ fn of_linked(
     let Some(found) = HookCalls::of(&image, &symbols).map_err(failed)? else {
         return Ok((Vec::new(), None));
     };
-    if !symbols.extents().is_some_and(Extents::are_whole) {
-        return Err(Failure::Input(format!(
-            "{name} has no symbols, which tell its functions: coldpatch it before `strip`, or put its debug file beside it"
-        )));
-    }
     if found.are_one {
         totals
             .notes
@@ -90,12 +85,11 @@ fn of_linked(
     if found.hooks == Hooks::Own || found.hooks == Hooks::Static {
         totals.notes.push("its own hooks no longer get the calls that are sites");
     }
-    let obstacle = |it: &HookUse| {
-        let is_long = args.list.is_none() || it.form != Form::Jump || it.len > 5;
-        (!is_long).then_some("a jump, whose site would need code of its own")
-    };
-    let Chosen { probes, calls, .. } =
-        totals.add(&image, &found, &symbols, &obstacle, &|at| format!("{at:#x}")).map_err(failed)?;
+    let certain = CertainCalls::of(&image, &found, &symbols, |_| None).map_err(failed)?;
+    let listed_jumps = certain.calls.iter().filter(|it| args.list.is_some() && it.needs_thunk());
+    let listed_jumps: Vec<_> = listed_jumps.map(|it| it.addr).collect();
+    totals.add(&certain, &listed_jumps, &|at| format!("{at:#x}"));
+    let CertainCalls { probes, calls, .. } = certain;
     let refused = |error| Failure::Input(format!("{name} {error}"));
     if args.list.is_none() {
         return Ok((linked(bytes, &probes, &calls).map_err(refused)?, None));
@@ -121,11 +115,12 @@ fn of_object(name: &str, own_path: &Path, bytes: &[u8], totals: &mut Totals) -> 
     let image = Image::read(name, Box::new(image)).map_err(Failure::input)?;
     let failed = |problem| Failure::input(image.error(problem));
     let Some(found) = HookCalls::of(&image, &symbols).map_err(failed)? else { return Ok(bytes.to_vec()) };
-    let obstacle = |it: &HookUse| {
-        (!object.has_site(&call(it))).then_some("a jump to a hook of the same file, which has no relocation")
+    let obstacle = |call: &Call| {
+        (!object.has_site(call)).then_some("a jump to a hook of the same file, which has no relocation")
     };
-    let place = |at| format!("{name}: {}", object.describe(at));
-    let Chosen { probes, calls } = totals.add(&image, &found, &symbols, &obstacle, &place).map_err(failed)?;
+    let certain = CertainCalls::of(&image, &found, &symbols, obstacle).map_err(failed)?;
+    totals.add(&certain, &[], &|at| format!("{name}: {}", object.describe(at)));
+    let CertainCalls { probes, calls, .. } = certain;
     if calls.is_empty() {
         return Ok(bytes.to_vec());
     }
@@ -166,12 +161,8 @@ fn write(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<(), Failure> 
     write().map_err(|error| Failure::Input(format!("{} can't be written: {error}", path.display())))
 }
 
-/// The calls of one file that become sites.
-#[derive(Default)]
-struct Chosen {
-    probes: Vec<Probe>,
-    calls: Vec<Call>,
-}
+/// Why a jump stays that a list has.
+const LISTED_JUMP: &str = "a jump, whose site would need code of its own, so that only `--ptrace` counts it";
 
 /// The numbers of all files, and the calls that stay.
 #[derive(Default)]
@@ -186,63 +177,23 @@ struct Totals {
     notes: Vec<&'static str>,
 }
 
-const UNCLEAR: &str = "in code that is not understood";
-
 impl Totals {
-    /// Chooses the calls of a file. `obstacle` and `place` are the file's own.
-    fn add(
-        &mut self,
-        image: &Image,
-        found: &HookCalls<'_>,
-        symbols: &ObjectFile,
-        own_obstacle: &dyn Fn(&HookUse) -> Option<&'static str>,
-        place: &dyn Fn(u64) -> String,
-    ) -> Result<Chosen, Problem> {
+    /// Adds the calls of a file, of which `jumps` stay. `place` tells where a call is.
+    fn add(&mut self, found: &CertainCalls, jumps: &[u64], place: &dyn Fn(u64) -> String) {
         self.unclear += found.unclear;
-        let mut chosen = Chosen::default();
-        let (mut functions, mut known) = (BTreeMap::<_, Description>::new(), HashMap::new());
-        let mut uses: Vec<_> = found.functions.iter().flatten().collect();
-        uses.sort_by_key(|it| it.at);
-        for it in uses {
-            let call = call(it);
-            if let Some(reason) = obstacle(it).or_else(|| own_obstacle(it)) {
-                self.kept.entry(reason).or_default().push(place(call.addr));
-                continue;
-            }
-            let function = it.functions[0];
-            let described = match functions.entry(function) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(entry) => entry.insert(match found.function(function)? {
-                    Some(Pointer::Here(addr)) if image.is_code(addr, 1) => symbols.describe(usize_of(addr)),
-                    Some(Pointer::Elsewhere(name)) => {
-                        symbols.describe_site(it.at, Some(demangled_path(&name)))
-                    }
-                    _ => symbols.describe_site(it.at, None),
-                }),
-            };
-            let probe = Probe {
-                kind: it.kind,
-                path: described.path.clone(),
-                file: described.file.clone(),
-                line: described.line,
-            };
-            let number = *known.entry(probe).or_insert_with_key(|probe| {
-                chosen.probes.push(probe.clone());
-                chosen.probes.len() - 1
-            });
-            chosen.calls.push(Call { probe: number, ..call });
+        for (reason, all) in &found.others {
+            self.kept.entry(reason).or_default().extend(all.iter().map(|at| place(*at)));
         }
-        self.sites += chosen.calls.len() as u64;
-        self.probes += chosen.probes.len() as u64;
-        Ok(chosen)
+        if !jumps.is_empty() {
+            self.kept.entry(LISTED_JUMP).or_default().extend(jumps.iter().map(|at| place(*at)));
+        }
+        self.sites += (found.calls.len() - jumps.len()) as u64;
+        self.probes += found.probes.len() as u64;
     }
 
     /// Returns the numbers of calls that stay, with their reasons.
     fn reasons(&self) -> String {
-        let unclear = (self.unclear != 0).then_some((UNCLEAR, self.unclear));
-        let known = self.kept.iter().map(|(reason, all)| (*reason, all.len() as u64));
-        let texts = known.chain(unclear).map(|(reason, many)| format!("{many} ({reason})"));
-        texts.collect::<Vec<_>>().join(", ")
+        told(self.kept.iter().map(|(reason, all)| (*reason, all.len() as u64)), self.unclear)
     }
 
     fn told(&self, args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
@@ -273,25 +224,5 @@ impl Totals {
             let _ = writeln!(text, "{note}");
         }
         Ok(Output::text(text))
-    }
-}
-
-/// Returns the call as the writer of files takes it, without its probe.
-fn call(it: &HookUse) -> Call {
-    let is_jump = matches!(it.form, Form::Jump | Form::JumpRegister | Form::ConditionalJump);
-    Call { addr: it.at as u64, len: it.len, is_jump, probe: 0 }
-}
-
-/// Returns why a call stays a call.
-fn obstacle(it: &HookUse) -> Option<&'static str> {
-    match it.form {
-        Form::CallRegister | Form::JumpRegister => {
-            Some("through a register, which leaves no room for a site")
-        }
-        Form::ConditionalJump => Some("a conditional jump"),
-        Form::Jump if it.len < 5 => Some("a short jump, which leaves no room for a site"),
-        _ if it.functions.len() > 1 => Some("for several functions"),
-        _ if it.functions.is_empty() || !it.are_all => Some("the code does not tell the function"),
-        Form::Call | Form::Jump => None,
     }
 }
