@@ -38,11 +38,12 @@ need() {
     fi
 }
 
-# The tools of the tests: linkers, and tools that change files; a second compiler of C and C++;
-# debuggers, tracers and other tools that run a program step by step. The last target checks
-# that libraries build without an operating system.
+# The tools of the tests: linkers, and tools that change files; a second compiler of C and C++, and
+# another C library; debuggers, tracers and other tools that run a program step by step. The last
+# target checks that libraries build without an operating system.
 tools() {
-    need ld.bfd=binutils ld.lld=lld mold patchelf eu-strip=elfutils g++ clang++=clang gdb valgrind strace bpftrace
+    need ld.bfd=binutils ld.lld=lld mold patchelf eu-strip=elfutils g++ clang++=clang musl-gcc=musl-tools gdb \
+        valgrind strace bpftrace
     command -v rustup >/dev/null && rustup target add x86_64-unknown-none || echo 'left out: x86_64-unknown-none'
 }
 

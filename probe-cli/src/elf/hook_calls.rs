@@ -81,15 +81,16 @@ impl Hooks {
         match self {
             Hooks::Others => BY_AGENT,
             Hooks::OtherLibrary => {
-                "its C library is not glibc, which the agent needs; `probectl coldpatch` makes them probes for \
-                 `--ptrace`"
+                "its C library is not glibc, which the agent needs; `probectl count --ptrace` counts them, and \
+                 `coldpatch` makes them NOPs before"
             }
             Hooks::Own => {
-                "it has hooks of its own, which get these calls; `probectl coldpatch` makes them probes instead"
+                "it has hooks of its own, which get these calls; `probectl count --ptrace` counts them, and \
+                 `coldpatch` makes them probes instead"
             }
             Hooks::Static => {
-                "it is linked statically, so no agent can be loaded; `probectl coldpatch` makes them probes for \
-                 `--ptrace`"
+                "it is linked statically, so no agent can be loaded; `probectl count --ptrace` counts them, and \
+                 `coldpatch` makes them NOPs before"
             }
             Hooks::Runtime => "its own runtime makes them probes while it runs",
         }
@@ -180,6 +181,9 @@ impl<'a> HookCalls<'a> {
         each_part(image, &mut |code, base| found.extend(targets.references(code, base)))?;
         found.sort_unstable();
         found.dedup();
+        if found.is_empty() {
+            return Ok(None);
+        }
         let (mut functions, mut tail_jumps, mut clear) = (Vec::new(), Vec::new(), Vec::new());
         let are_whole = object.extents().is_some_and(Extents::are_whole);
         let around = object.extents().into_iter().flat_map(|it| it.around(found.iter().map(|at| *at as u64)));

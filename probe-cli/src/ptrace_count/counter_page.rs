@@ -1,32 +1,28 @@
 //! The pages of counters in a program: code, and behind it data.
 //!
 //! ```text
-//! code (can't be written there)               data
-//! MAGIC  number of sites  address of each …   stub of each …   | counter of each …
-//!
-//! site: jmp stub          stub: lea rsp, [rsp - 128]      behind the red zone
-//!                           5   pushfq
-//!                           6   lock inc qword [counter]
-//!                          14   popfq
-//!                          15   lea rsp, [rsp + 128]
-//!                          23   jmp site + 5
+//! code (can't be written there)                               data
+//! MAGIC  number  address and instruction of each …  stub of each … | counter of each …
 //! ```
-//! A region is known by its first bytes, so a later command finds the sites that lead to it, also
-//! if their `probectl` was killed. One region serves one object: a JMP reaches 2 GiB.
+//! A region is known by its first bytes, so a later command finds the instructions that lead to it,
+//! and what stood in their place, also if their `probectl` was killed. One region serves one
+//! object: a JMP reaches 2 GiB. [`instruction`](super::instruction) has the stubs.
 //!
-//! A stub changes no register but the flags, which it restores. The increment has a lock, since
-//! nobody knows how a program without a runtime tells its threads apart. A stub has no call, and
-//! its address is nowhere but in the site. So a thread in a stub stands at one of six places, and
-//! [`remainder`] tells the work that remains.
+//! The increment has a lock, since nobody knows how a program without a runtime tells its threads
+//! apart. A stub has no call, and its address is nowhere but in the instruction that leads to it.
+//! So a thread in a stub stands at one of few places, and [`Counted::remainder`] tells the work
+//! that remains.
 
 use probe_inject::{Mapping, Memory};
 
+use super::instruction::{Code, Counted, STUB_LEN};
+
 const PAGE: u64 = 4096;
-const MAGIC: [u8; 16] = *b"probectl counts1";
-/// Bytes before the addresses of the sites.
+const MAGIC: [u8; 16] = *b"probectl counts2";
+/// Bytes before the sites.
 const HEADER_LEN: u64 = 24;
 /// Marks an empty slot. No JMP can reach from this address.
-const EMPTY_SLOT: u64 = u64::MAX / 2;
+const EMPTY_SLOT: Counted = Counted::site(u64::MAX / 2);
 /// Most sites of a program that are counted.
 pub const MAX_SITES: u64 = 1 << 22;
 /// Most regions of a program.
@@ -42,13 +38,13 @@ const MIN_GAP: u64 = 16 * PAGE;
 pub struct CounterRegion {
     /// Its first address.
     pub base: u64,
-    /// The addresses of its sites.
-    pub sites: Vec<u64>,
+    /// Its sites, in the order of their addresses.
+    pub sites: Vec<Counted>,
 }
 
 /// Returns the offset of the first stub in a region with this number of sites.
 fn stubs(sites: u64) -> u64 {
-    (HEADER_LEN + 8 * sites).next_multiple_of(STUB_LEN)
+    (HEADER_LEN + Counted::LEN * sites).next_multiple_of(STUB_LEN)
 }
 
 /// Returns the length of the code of a region with this number of sites.
@@ -93,19 +89,19 @@ impl CounterRegion {
         (site < self.sites.len()).then_some((site, place % STUB_LEN))
     }
 
-    /// Returns the JMP of an active site; `None` if its stub is too far away.
-    pub fn jump(&self, site: usize) -> Option<[u8; 5]> {
-        jump(self.sites[site], self.stub(site))
+    /// Returns the instruction of an active site; `None` if its stub is too far away.
+    pub fn active(&self, site: usize) -> Option<Code> {
+        self.sites[site].active(self.stub(site))
     }
 
     /// Returns its code; `None` if a site is too far away.
     pub fn code(&self) -> Option<Vec<u8>> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend((self.sites.len() as u64).to_le_bytes());
-        self.sites.iter().for_each(|site| bytes.extend(site.to_le_bytes()));
+        self.sites.iter().for_each(|site| bytes.extend(site.to_bytes()));
         bytes.resize(usize::try_from(self.stubs()).ok()?, 0);
         for (at, site) in self.sites.iter().enumerate() {
-            bytes.extend(stub(self.stub(at), self.counter(at), *site)?);
+            bytes.extend(site.stub(self.stub(at), self.counter(at))?);
         }
         Some(bytes)
     }
@@ -143,10 +139,12 @@ impl CounterRegion {
     /// Reads a region. Each byte of its code must be as its sites demand, and the sites must be in
     /// order. A writer that was killed may have written the first pages only.
     fn read(memory: &Memory, base: u64, number: u64) -> Option<Self> {
-        let bytes = memory.bytes(base + HEADER_LEN, usize::try_from(8 * number).ok()?).ok()?;
-        let sites = bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
+        let len = usize::try_from(Counted::LEN * number).ok()?;
+        let bytes = memory.bytes(base + HEADER_LEN, len).ok()?;
+        let read = |it: &[u8]| Counted::from_bytes(it.try_into().ok()?);
+        let sites = bytes.chunks_exact(16).map(|it| read(it).unwrap_or(EMPTY_SLOT));
         let mut region = Self { base, sites: sites.collect() };
-        let is_sorted = region.sites.is_sorted_by(|one, next| one < next);
+        let is_sorted = region.sites.is_sorted_by(|one, next| one.end() <= next.addr);
         let code = if is_sorted { region.code() } else { None };
         if !code.is_some_and(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == it)) {
             // Its writer was killed before a site led to it, so all of it can be unmapped.
@@ -173,81 +171,25 @@ pub fn choose_address(maps: &[Mapping], first: u64, last: u64, length: u64, salt
     Some((begin + spare / 4 + salt % (spare / 2)).next_multiple_of(PAGE))
 }
 
-/// Bytes of a site's instruction.
-pub const SITE_LEN: u64 = 5;
-/// Bytes from one stub to the next.
-pub const STUB_LEN: u64 = STUB_SIZE as u64;
-const STUB_SIZE: usize = 32;
-const RED_ZONE: u64 = 128;
-
-/// Returns the JMP from one address to another; `None` if they are too far apart.
-pub fn jump(from: u64, to: u64) -> Option<[u8; 5]> {
-    let [a, b, c, d] = distance(from.wrapping_add(SITE_LEN), to)?;
-    Some([0xe9, a, b, c, d])
-}
-
-fn distance(from: u64, to: u64) -> Option<[u8; 4]> {
-    i32::try_from(to.wrapping_sub(from).cast_signed()).ok().map(i32::to_le_bytes)
-}
-
-/// Returns the code of a stub; `None` if the counter or the site is too far away.
-pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; STUB_SIZE]> {
-    let mut code = [0xcc; STUB_SIZE];
-    code[..5].copy_from_slice(&[0x48, 0x8d, 0x64, 0x24, 0x80]);
-    code[5] = 0x9c;
-    code[6..10].copy_from_slice(&[0xf0, 0x48, 0xff, 0x05]);
-    code[10..14].copy_from_slice(&distance(at + 14, counter)?);
-    code[14] = 0x9d;
-    code[15..23].copy_from_slice(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]);
-    code[23..28].copy_from_slice(&jump(at + 23, site.wrapping_add(SITE_LEN))?);
-    Some(code)
-}
-
-/// The part of a stub that a thread has not executed yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Remainder {
-    /// Whether the thread's hit is still to be counted.
-    pub counts: bool,
-    /// Whether the thread's flags lie on the stack.
-    pub has_flags: bool,
-    /// Bytes to add to the stack pointer, those of the flags included.
-    pub stack: u64,
-}
-
-/// Returns the work that remains at this offset of a stub; `None` if no instruction begins there.
-pub fn remainder(place: u64) -> Option<Remainder> {
-    let (counts, has_flags, stack) = match place {
-        0 => (true, false, 0),
-        5 => (true, false, RED_ZONE),
-        6 => (true, true, RED_ZONE + 8),
-        14 => (false, true, RED_ZONE + 8),
-        15 => (false, false, RED_ZONE),
-        23 => (false, false, 0),
-        _ => return None,
-    };
-    Some(Remainder { counts, has_flags, stack })
-}
-
 #[cfg(test)]
 mod tests {
-    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
-
     use super::*;
 
     fn region(number: u64) -> CounterRegion {
-        CounterRegion { base: 0x50_0000, sites: (0..number).map(|it| 0x40_0000 + 8 * it).collect() }
+        let sites = (0..number).map(|it| Counted::site(0x40_0000 + 8 * it)).collect();
+        CounterRegion { base: 0x50_0000, sites }
     }
 
     #[test]
     fn parts_follow_each_other() {
         let region = region(200);
-        assert_eq!(region.stub(0), 0x50_0000 + 1632);
-        assert_eq!(region.data(), 0x50_0000 + 2 * PAGE);
+        assert_eq!(region.stub(0), 0x50_0000 + 3232);
+        assert_eq!(region.data(), 0x50_0000 + 3 * PAGE);
         assert_eq!(region.data_length(), PAGE);
         assert_eq!(region.site_at(region.stub(7) + 6), Some((7, 6)));
         assert_eq!(region.site_at(region.stub(200)), None);
         assert_eq!(region.site_at(region.stub(0) - 1), None);
-        assert_eq!(region.code().unwrap().len(), 1632 + 200 * 32);
+        assert_eq!(region.code().unwrap().len(), 3232 + 200 * 32);
     }
 
     /// A region's code in this process, from the begin of a page on.
@@ -276,7 +218,8 @@ mod tests {
         /// Writes the code of a region with these sites, as distances from its begin.
         fn region(&mut self, sites: impl Iterator<Item = u64>) -> CounterRegion {
             let base = self.base();
-            let region = CounterRegion { base, sites: sites.map(|it| base - 0x1000 + it).collect() };
+            let sites = sites.map(|it| Counted::site(base - 0x1000 + it));
+            let region = CounterRegion { base, sites: sites.collect() };
             self.write(0, &region.code().unwrap());
             region
         }
@@ -314,7 +257,7 @@ mod tests {
         // The writer was killed.
         made.write(region.code().unwrap().len() - 32, &[0; 32]);
         assert_eq!(made.find(&[mapping]), [CounterRegion { sites: vec![EMPTY_SLOT; 3], ..region }]);
-        assert_eq!(jump(EMPTY_SLOT, made.base()), None);
+        assert_eq!(EMPTY_SLOT.active(made.base()), None);
     }
 
     #[test]
@@ -395,32 +338,5 @@ mod tests {
         let far = [mapping(0x5555_0000_0000, 0x5555_0010_0000)];
         let at = choose_address(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE, 7_777_777).unwrap();
         assert!(0x5555_0000_2000 - at < MAX_DISTANCE && at < 0x5555_0000_0000 - MIN_GAP, "{at:#x}");
-    }
-
-    #[test]
-    fn a_stub_counts_and_goes_back() {
-        let (at, counter, site) = (0x50_0000, 0x50_1000, 0x40_1238);
-        let code = stub(at, counter, site).unwrap();
-        let all: Vec<_> = Decoder::with_ip(64, &code[..28], at, DecoderOptions::NONE).into_iter().collect();
-        let places: Vec<_> = all.iter().map(|it| it.ip() - at).collect();
-        assert_eq!(places, [0, 5, 6, 14, 15, 23]);
-        assert!(places.iter().all(|it| remainder(*it).is_some()));
-        assert_eq!((0..STUB_LEN).filter(|it| remainder(*it).is_some()).count(), places.len());
-        let names: Vec<_> = all.iter().map(iced_x86::Instruction::mnemonic).collect();
-        let expected =
-            [Mnemonic::Lea, Mnemonic::Pushfq, Mnemonic::Inc, Mnemonic::Popfq, Mnemonic::Lea, Mnemonic::Jmp];
-        assert_eq!(names, expected);
-        assert_eq!(all[2].ip_rel_memory_address(), counter);
-        assert!(all[2].has_lock_prefix());
-        assert_eq!(all[5].near_branch_target(), site + SITE_LEN);
-        let to = Decoder::with_ip(64, &jump(site, at).unwrap(), site, DecoderOptions::NONE).decode();
-        assert_eq!(to.near_branch_target(), at);
-    }
-
-    #[test]
-    fn distances_beyond_a_jump_are_refused() {
-        assert_eq!(jump(0x1000, 0x1000 + (1 << 32)), None);
-        assert_eq!(stub(0x1000, 0x2000, 1 << 33), None);
-        assert_eq!(stub(0x1000, 1 << 33, 0x2000), None);
     }
 }

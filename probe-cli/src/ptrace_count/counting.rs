@@ -15,6 +15,7 @@
 //! same address, hits of that site get the name of the first library's probe.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,11 +26,11 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address};
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};
+use super::instruction::{Code, Counted};
 use super::select::{LoadedProbe, LoadedProbes, read_probes};
 use super::switch::{Change, is_in_one_page, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
-use crate::probe_tables::NOP;
 use crate::progress::Progress;
 use crate::site_list::SiteList;
 use crate::text::count;
@@ -85,7 +86,11 @@ impl Counting {
         }
         if !counting.probes.keep(selector) {
             let terms = selector.unmatched(counting.probes.rows().map(|it| &it.probe)).join(", ");
-            return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{terms}`")));
+            let mut error = format!("no probe of process {pid} matches `{terms}`");
+            for note in &counting.notes {
+                let _ = write!(error, "; {note}");
+            }
+            return Err(Failure::NoMatch(error));
         }
         let error = match counting.arm() {
             Ok(()) if !counting.counted.is_empty() => return Ok(counting),
@@ -112,8 +117,8 @@ impl Counting {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }
         let memory = counting.process.memory();
-        let active = counting.regions.iter().flat_map(site_jumps).filter(|it| leads_to_stub(memory, *it));
-        counting.counted = active.map(|(site, _)| site).collect();
+        let active = counting.regions.iter().flat_map(active_sites).filter(|it| leads_to_stub(memory, it));
+        counting.counted = active.map(|(site, _)| site.addr).collect();
         Ok(counting)
     }
 
@@ -155,20 +160,24 @@ impl Counting {
     fn arm(&mut self) -> Result<(), InjectError> {
         let _priority = raise_priority();
         let mut changes = Vec::new();
-        let mut refused = 0;
+        let (mut refused, mut across) = (0, 0);
         for object in 0..self.probes.objects.len() {
-            let rows = self.probes.objects[object].iter();
-            let sites = rows.flat_map(|it| it.sites.iter().zip(&it.probe.sites));
-            let (fit, others): (Vec<_>, Vec<_>) =
-                sites.partition(|(at, site)| is_in_one_page(**at) && site.bytes == NOP);
-            refused += others.len() as u64;
-            let mut sites: Vec<u64> = fit.into_iter().map(|(at, _)| *at).collect();
+            let rows = &self.probes.objects[object];
+            refused +=
+                rows.iter().map(|it| it.probe.sites.len().saturating_sub(it.sites.len()) as u64).sum::<u64>();
+            let (mut sites, others): (Vec<_>, Vec<_>) =
+                rows.iter().flat_map(|it| &it.sites).copied().partition(is_in_one_page);
+            across += others.len() as u64;
             sites.sort_unstable();
             // Functions that the linker has folded into one share a site.
-            sites.dedup();
+            sites.dedup_by(|next, one| next.addr < one.end());
             match self.map_region(sites)? {
                 Ok(region) => {
-                    changes.extend(site_jumps(&region).map(|(site, to)| Change { site, from: NOP, to }));
+                    changes.extend(active_sites(&region).map(|(it, to)| Change {
+                        site: it.addr,
+                        from: it.code,
+                        to,
+                    }));
                     self.regions.push(region);
                 }
                 Err(sites) => {
@@ -184,17 +193,25 @@ impl Counting {
         refused += kept.len() as u64;
         self.counted = changes.iter().map(|it| it.site).collect();
         kept.iter().for_each(|it| _ = self.counted.remove(&it.site));
+        if across != 0 {
+            self.notes.push(format!(
+                "{} are not counted: each lies across two pages, which can't be written at once",
+                count(across, "site")
+            ));
+        }
         if refused != 0 {
-            self.notes.push(format!("{} are not counted: they are not latent", count(refused, "site")));
+            self.notes
+                .push(format!("{} are not counted: other code has written them", count(refused, "site")));
         }
         Ok(())
     }
 
     /// Maps a region for sites of one object. The inner error is the number of sites that can't
     /// have a region.
-    fn map_region(&mut self, sites: Vec<u64>) -> Result<Result<CounterRegion, u64>, InjectError> {
+    fn map_region(&mut self, sites: Vec<Counted>) -> Result<Result<CounterRegion, u64>, InjectError> {
         let number = sites.len() as u64;
-        let (Some(first), Some(last)) = (sites.first().copied(), sites.last().copied()) else {
+        let (Some(first), Some(last)) = (sites.first().map(|it| it.addr), sites.last().map(|it| it.addr))
+        else {
             return Ok(Err(0));
         };
         let mut region = CounterRegion { base: 0, sites };
@@ -241,25 +258,26 @@ impl Counting {
     /// Returns the hits of each probe that has counted sites.
     pub fn hits(&self, counters: &Counters) -> Vec<Hits<'_>> {
         let regions = self.regions.iter().zip(counters);
-        let counts: HashMap<_, _> =
-            regions.flat_map(|(it, counters)| it.sites.iter().zip(counters.iter().copied())).collect();
+        let counts: HashMap<_, _> = regions
+            .flat_map(|(it, counters)| it.sites.iter().map(|it| it.addr).zip(counters.iter().copied()))
+            .collect();
         let hits = self.probes.rows().filter_map(|row| {
-            let counted = row.sites.iter().filter(|site| self.counted.contains(site));
-            let own: Vec<u64> = counted.filter_map(|site| counts.get(site).copied()).collect();
+            let counted = row.sites.iter().filter(|site| self.counted.contains(&site.addr));
+            let own: Vec<u64> = counted.filter_map(|site| counts.get(&site.addr).copied()).collect();
             (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, count: own.iter().sum() })
         });
         hits.collect()
     }
 
-    /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then, but for those of a thread in a signal handler that has interrupted a stub.
+    /// Restores all sites and all calls of hooks, and leads all threads out of the stubs. All hits
+    /// are counted then, but for those of a thread in a signal handler that has interrupted a stub.
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
     pub fn disarm(&mut self) -> Result<(), Failure> {
         let _priority = raise_priority();
-        let jumps = self.regions.iter().flat_map(site_jumps);
-        let changes: Vec<_> = jumps.map(|(site, from)| Change { site, from, to: NOP }).collect();
+        let active = self.regions.iter().flat_map(active_sites);
+        let changes: Vec<_> = active.map(|(it, from)| Change { site: it.addr, from, to: it.code }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
         let detached = switch(&mut self.process, &changes).and_then(|_| self.detach_threads());
         detached.map_err(|error| {
@@ -324,7 +342,7 @@ impl Counting {
     /// Returns whether no site leads to a region. A site that can't be read was in an object that
     /// is unloaded.
     fn is_latent(&self, region: &CounterRegion) -> bool {
-        !site_jumps(region).any(|it| leads_to_stub(self.process.memory(), it))
+        !active_sites(region).any(|it| leads_to_stub(self.process.memory(), &it))
     }
 
     /// Returns the longest time for which a thread was stopped.
@@ -350,13 +368,13 @@ fn open_without_agent(pid: u32) -> Result<Process, Failure> {
     }
 }
 
-fn leads_to_stub(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
-    memory.bytes(site, jump.len()).is_ok_and(|bytes| bytes == jump)
+fn leads_to_stub(memory: &Memory, (site, active): &(Counted, Code)) -> bool {
+    memory.bytes(site.addr, active.bytes().len()).is_ok_and(|bytes| bytes == active.bytes())
 }
 
 /// Returns the sites of a region, and the instruction that leads each to its stub.
-fn site_jumps(region: &CounterRegion) -> impl Iterator<Item = (u64, [u8; 5])> {
-    region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
+fn active_sites(region: &CounterRegion) -> impl Iterator<Item = (Counted, Code)> {
+    region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.active(at)?)))
 }
 
 /// The nice value of the highest priority.

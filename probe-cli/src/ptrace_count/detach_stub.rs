@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use probe_inject::{Halted, Mapping, ThreadRegisters};
 
-use super::counter_page::{CounterRegion, SITE_LEN, remainder};
+use super::counter_page::CounterRegion;
 
 /// The longest time for which threads are stopped while stacks are read.
 pub const STACK_SCAN_LIMIT: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ pub fn detach(halted: &Halted<'_>, regions: &[CounterRegion], maps: &[Mapping]) 
     halted.each_thread(|registers| {
         let region = ranges.at(registers.instruction).map(|(region, _)| region);
         let there = region.and_then(|it| Some((it, it.site_at(registers.instruction)?)));
-        let resumed = there.map(|(region, place)| resume_behind_site(halted, region, place, registers));
+        let resumed = there.map(|(region, place)| finish_stub(halted, region, place, registers));
         let is_read = scan_stack(halted, registers, maps, |word| {
             if let Some((_, number)) = ranges.at(word) {
                 are_free[number] = false;
@@ -60,22 +60,23 @@ pub fn detach(halted: &Halted<'_>, regions: &[CounterRegion], maps: &[Mapping]) 
     Ok(are_free)
 }
 
-/// Does the rest of a stub for a thread in it, and returns the thread's registers behind the site.
-fn resume_behind_site(
+/// Does the rest of a stub for a thread in it, and returns the thread's registers behind the stub.
+fn finish_stub(
     halted: &Halted<'_>,
     region: &CounterRegion,
     (site, place): (usize, u64),
     registers: ThreadRegisters,
 ) -> io::Result<ThreadRegisters> {
-    let left =
-        remainder(place).ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
+    let counted = &region.sites[site];
+    let left = counted.remainder(place);
+    let left = left.ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
     let memory = halted.memory();
     if left.counts {
         let counter = region.counter(site);
         memory.write(counter, &memory.word(counter)?.wrapping_add(1).to_le_bytes())?;
     }
     Ok(ThreadRegisters {
-        instruction: region.sites[site].wrapping_add(SITE_LEN),
+        instruction: counted.goes_to(memory)?,
         stack: registers.stack.wrapping_add(left.stack),
         flags: if left.has_flags { memory.word(registers.stack)? } else { registers.flags },
         ..registers
@@ -118,6 +119,7 @@ mod tests {
 
     use probe_inject::{InjectError, Process};
 
+    use super::super::instruction::Counted;
     use super::*;
 
     /// A program that waits for its input; `None`, and a line of output, if tracing is not allowed.
@@ -136,9 +138,9 @@ mod tests {
     /// Two regions to which no word leads, and between them one that holds the stack itself, to
     /// which its words lead.
     fn regions(maps: &[Mapping]) -> [CounterRegion; 3] {
-        let region = |base, sites| CounterRegion { base, sites: vec![0; sites] };
+        let region = |base, sites| CounterRegion { base, sites: vec![Counted::site(0); sites] };
         let stack = maps.iter().find(|it| it.name == "[stack]").unwrap();
-        let held = region(stack.start, usize::try_from((stack.end - stack.start) / 32).unwrap());
+        let held = region(stack.start, usize::try_from((stack.end - stack.start) / 48).unwrap());
         [region(1 << 41, 1), held, region(1 << 40, 1)]
     }
 
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_region_is_found_by_an_address_of_its_code() {
-        let region = |base| CounterRegion { base, sites: vec![0; 3] };
+        let region = |base| CounterRegion { base, sites: vec![Counted::site(0); 3] };
         let regions = [region(0x9000), region(0x1000), region(0x5000)];
         let ranges = StubRanges::new(&regions);
         let at = |address| ranges.at(address).map(|(region, number)| (region.base, number));

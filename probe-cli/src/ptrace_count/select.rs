@@ -1,17 +1,23 @@
-//! The sites of a running program that a selector chooses, grouped by object.
+//! The sites of a running program that a selector chooses, and its calls of hooks, grouped by
+//! object.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use probe_coldpatch::{Call, Probe as CertainProbe};
+use probe_core::abi::Convention;
+use probe_hooks::ObjectFile;
 use probe_inject::Memory;
 use probe_lang::Selector;
 
-use crate::elf::{Image, Runtime};
+use super::instruction::Counted;
+use crate::elf::{ElfError, HookCalls, Image, Problem, Runtime};
+use crate::hook_probes::CertainCalls;
 use crate::inject::{Object, objects};
 use crate::output::Failure;
-use crate::probe_tables::{ObjectProbes, Probe};
+use crate::probe_tables::{ObjectProbes, Probe, SiteState};
 use crate::site_list::SiteList;
 
 /// A probe of a running program.
@@ -19,8 +25,8 @@ use crate::site_list::SiteList;
 pub struct LoadedProbe {
     /// The probe, with the addresses in its object's file.
     pub probe: Probe,
-    /// Its sites' addresses in memory.
-    pub sites: Vec<u64>,
+    /// Its sites in memory, and its calls of hooks, that may be switched.
+    pub sites: Vec<Counted>,
 }
 
 /// The probes of a running program.
@@ -49,29 +55,111 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>, list: Option<&SiteList>) -> R
     }
     for object in &objects {
         let list = list.filter(|_| is_listed(object));
-        if !object.has_probes && list.is_none() {
-            continue;
-        }
         // The loader has changed the addresses of the tables in memory, so the file is read.
         let Some(path) = file(pid, object) else {
-            all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));
+            if object.has_probes || list.is_some() {
+                all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));
+            }
             continue;
         };
         let image = match list {
             Some(list) => list.image(&path)?,
             None => Image::open(&path).map_err(Failure::input)?,
         };
-        match ObjectProbes::of(&image) {
+        let mut probes = all.tables(object, &image);
+        if let Some(list) = list {
+            let (named, calls) = list.jumps()?;
+            probes.extend(
+                hooked(named, &calls, object, &image)
+                    .map_err(|problem| Failure::input(image.error(problem)))?,
+            );
+        } else if all.owner.is_none() {
+            // A runtime would switch the calls itself.
+            probes.extend(all.hooks(object, &path, &image));
+        }
+        all.objects.push(probes);
+    }
+    all.objects.retain(|it| !it.is_empty());
+    Ok(all)
+}
+
+impl LoadedProbes {
+    /// Reads the tables of an object, if it has some.
+    fn tables(&mut self, object: &Object, image: &Image) -> Vec<LoadedProbe> {
+        match ObjectProbes::of(image) {
             Ok(read) => {
                 if read.unread.count != 0 {
-                    all.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
+                    self.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
                 }
-                all.objects.push(read.probes.into_iter().map(|it| loaded(it, object)).collect());
+                read.probes.into_iter().map(|it| loaded(it, object)).collect()
             }
-            Err(error) => all.notes.push(error.to_string()),
+            Err(error) => {
+                self.notes.push(error.to_string());
+                Vec::new()
+            }
         }
     }
-    Ok(all)
+
+    /// Finds the calls of hooks of an object.
+    fn hooks(&mut self, object: &Object, path: &Path, image: &Image) -> Vec<LoadedProbe> {
+        let find = || {
+            let symbols = ObjectFile::new(path.to_owned(), PathBuf::from(&object.name), 0, true);
+            let Some(found) = HookCalls::of(image, &symbols)? else { return Ok((Vec::new(), None)) };
+            let certain = CertainCalls::of(image, &found, &symbols, |_| None)?;
+            let others = certain.told_others();
+            Ok((hooked(certain.probes, &certain.calls, object, image)?, others))
+        };
+        let name = &object.name;
+        match find() {
+            Ok((probes, others)) => {
+                self.notes.extend(others.map(|it| format!("{name}: calls of hooks are not counted: {it}")));
+                probes
+            }
+            Err(problem) => {
+                self.notes.push(ElfError::new(name, problem).to_string());
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Returns the probes of calls of hooks, and of jumps to them, which are the file's own.
+fn hooked(
+    probes: Vec<CertainProbe>,
+    calls: &[Call],
+    object: &Object,
+    image: &Image,
+) -> Result<Vec<LoadedProbe>, Problem> {
+    let mut loaded: Vec<_> =
+        probes.into_iter().map(|it| LoadedProbe { probe: probe(it), sites: Vec::new() }).collect();
+    let mut bytes = Vec::new();
+    for call in calls {
+        let addr = call.addr.wrapping_add(object.bias);
+        if object.has_code(addr) && image.read_into(call.addr, call.len, &mut bytes)? {
+            let site = Counted::hook(addr, &bytes);
+            loaded.get_mut(call.probe).into_iter().for_each(|it| it.sites.extend(site));
+        }
+    }
+    loaded.retain(|it| !it.sites.is_empty());
+    Ok(loaded)
+}
+
+/// Returns a probe of calls of hooks as tables have it.
+fn probe(CertainProbe { kind, path, file, line }: CertainProbe) -> Probe {
+    Probe {
+        path,
+        kind,
+        file: file.into(),
+        line,
+        column: 0,
+        fields: Vec::new(),
+        group: None,
+        doc: None,
+        is_usdt: false,
+        skipped: None,
+        convention: Convention::Call,
+        sites: Vec::new(),
+    }
 }
 
 /// Returns where the file of an object can be read: the mapping's own file, or one with its name
@@ -89,8 +177,9 @@ fn file(pid: u32, object: &Object) -> Option<PathBuf> {
 
 fn loaded(probe: Probe, object: &Object) -> LoadedProbe {
     // Only code of this object may be written.
-    let sites = probe.sites.iter().map(|it| it.addr.wrapping_add(object.bias));
-    let sites = sites.filter(|addr| object.has_code(*addr)).collect();
+    let latent = probe.sites.iter().filter(|it| it.state() == SiteState::Latent);
+    let sites = latent.map(|it| it.addr.wrapping_add(object.bias));
+    let sites = sites.filter(|addr| object.has_code(*addr)).map(Counted::site).collect();
     LoadedProbe { probe, sites }
 }
 

@@ -3,17 +3,18 @@
 //! ```text
 //! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: resume ▸ halt …
 //! ```
-//! The kernel copies the bytes of one page at once, and a site that is switched lies in one page.
-//! So a site is whole whenever the writer is killed. All threads are stopped meanwhile, and the
-//! kernel resumes them, so that each processor executes the new bytes. A uprobe that the kernel
-//! places into the page between reading and writing is lost.
+//! The kernel copies the bytes of one page at once, and a site that is switched lies in one page:
+//! a call of a hook across two pages is left alone. So a site is whole whenever the writer is
+//! killed. All threads are stopped meanwhile, and the kernel resumes them, so that each processor
+//! executes the new bytes. A uprobe that the kernel places into the page between reading and
+//! writing is lost.
 
 use std::time::Duration;
 use std::{io, thread};
 
 use probe_inject::{Halted, InjectError, Memory, Process};
 
-use super::counter_page::SITE_LEN;
+use super::instruction::{Code, Counted};
 
 /// The time for which threads are stopped at once.
 const HALT_LIMIT: Duration = Duration::from_millis(8);
@@ -25,14 +26,24 @@ pub struct Change {
     /// The site's address.
     pub site: u64,
     /// The bytes that are there.
-    pub from: [u8; 5],
-    /// The bytes to write.
-    pub to: [u8; 5],
+    pub from: Code,
+    /// The bytes to write, as many.
+    pub to: Code,
+}
+
+impl Change {
+    fn end(&self) -> u64 {
+        self.site.wrapping_add(self.from.bytes().len() as u64)
+    }
 }
 
 /// Returns whether a site lies in one page. Nothing else is needed, while all threads are stopped.
-pub fn is_in_one_page(site: u64) -> bool {
-    site % PAGE + SITE_LEN <= PAGE
+pub fn is_in_one_page(site: &Counted) -> bool {
+    is_within_page(site.addr, site.end())
+}
+
+fn is_within_page(start: u64, end: u64) -> bool {
+    start < end && start / PAGE == (end - 1) / PAGE
 }
 
 /// Makes the changes. Returns those that were not made, since the site has other bytes or none.
@@ -90,9 +101,9 @@ impl ThreadPositions {
 
     /// Returns whether a thread is stopped within a site's instruction. No other instruction begins
     /// there, so such a thread has jumped into the middle.
-    fn any_inside(&self, site: u64) -> bool {
+    fn any_inside(&self, site: u64, end: u64) -> bool {
         let next = self.0.partition_point(|it| *it <= site);
-        self.0.get(next).is_some_and(|it| it - site < SITE_LEN)
+        self.0.get(next).is_some_and(|it| *it < end)
     }
 }
 
@@ -103,10 +114,9 @@ fn switch_page(
     positions: &ThreadPositions,
     refused: &mut Vec<Change>,
 ) -> io::Result<()> {
-    let sites = changes.iter().map(|it| it.site);
-    let (Some(first), Some(last)) = (sites.clone().min(), sites.max()) else { return Ok(()) };
-    let (first, end) = (first & !7, (last + SITE_LEN).next_multiple_of(8));
-    let mut bytes = vec![0; usize::try_from(end - first).unwrap_or_default()];
+    let first = changes.iter().map(|it| it.site).min().unwrap_or_default() & !7;
+    let end = changes.iter().map(Change::end).max().unwrap_or_default().next_multiple_of(8);
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(first)).unwrap_or_default()];
     if memory.read(first, &mut bytes).is_err() {
         refused.extend_from_slice(changes);
         return Ok(());
@@ -114,13 +124,15 @@ fn switch_page(
     let mut is_changed = false;
     for change in changes {
         let at = usize::try_from(change.site - first).unwrap_or_default();
-        match bytes.get_mut(at..at + change.to.len()) {
+        let (from, to) = (change.from.bytes(), change.to.bytes());
+        match bytes.get_mut(at..at + from.len()) {
             Some(bytes)
-                if !positions.any_inside(change.site)
-                    && is_in_one_page(change.site)
-                    && *bytes == change.from =>
+                if !positions.any_inside(change.site, change.end())
+                    && is_within_page(change.site, change.end())
+                    && *bytes == *from
+                    && from.len() == to.len() =>
             {
-                bytes.copy_from_slice(&change.to);
+                bytes.copy_from_slice(to);
                 is_changed = true;
             }
             _ => refused.push(*change),
@@ -136,10 +148,10 @@ mod tests {
     #[test]
     fn a_thread_stands_before_an_instruction_or_inside_of_it() {
         let positions = ThreadPositions::new(vec![0x1010, u64::MAX, 0x1000, 0x100a, 0x1007]);
-        let inside: Vec<_> = (0xffa..0x1018).filter(|it| positions.any_inside(*it)).collect();
+        let inside: Vec<_> = (0xffa..0x1018).filter(|it| positions.any_inside(*it, *it + 5)).collect();
         let expected = [0xffc..=0xfff, 0x1003..=0x1009, 0x100c..=0x100f];
         assert_eq!(inside, expected.into_iter().flatten().collect::<Vec<u64>>());
-        assert!(positions.any_inside(u64::MAX - 4) && !positions.any_inside(u64::MAX));
-        assert!(!ThreadPositions::new(Vec::new()).any_inside(0x1000));
+        assert!(!positions.any_inside(0x1001, 0x1007) && positions.any_inside(0x1001, 0x1008));
+        assert!(!ThreadPositions::new(Vec::new()).any_inside(0x1000, 0x1005));
     }
 }

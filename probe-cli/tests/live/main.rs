@@ -24,6 +24,7 @@ mod made;
 mod meanwhile;
 mod names;
 mod outside;
+mod outside_hooks;
 mod outside_meanwhile;
 mod outside_stub;
 mod preloaded;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
+use object::{Object, ObjectSymbol};
 use probe_tests::{c_library, instrumented};
 
 use crate::injected_into::{Target, asked};
@@ -25,6 +26,21 @@ const SOURCE: &str = r#"
 extern char __executable_start, etext;
 static int tells[2], releases[2];
 static volatile int handled;
+#ifdef HOOKED
+/* Uses flags across the call of a hook that changes nothing. */
+extern int work(void);
+__asm__(".text\n.balign 64\n"
+    "work: .type work, @function\n"
+    "pushq %rbx\n" "leaq work(%rip), %rdi\n" "xorl %eax, %eax\n" "stc\n"
+    "call __cyg_profile_func_enter\n"
+    "setz %al\n" "setc %cl\n" "andb %cl, %al\n" "movzbl %al, %eax\n" "popq %rbx\n" "ret\n"
+    ".size work, . - work\n"
+    ".globl __cyg_profile_func_enter\n__cyg_profile_func_enter: .type __cyg_profile_func_enter, @function\n"
+    "ret\n.size __cyg_profile_func_enter, . - __cyg_profile_func_enter\n");
+/* Steps until the flags lie on the stack. */
+#define PUSHED 1
+#else
+#define PUSHED 2
 /* Uses flags, all of the red zone and a register across the site. */
 __attribute__((noinline)) static int work(void) {
     unsigned char is_zero, is_carry;
@@ -39,6 +55,7 @@ __attribute__((noinline)) static int work(void) {
         : "=&r"(is_zero), "=&r"(is_carry), "=&r"(same) : : "rdi");
     return is_zero && is_carry && same == 0;
 }
+#endif
 static void on_signal(int number) {
     char byte;
     handled = read(releases[0], &byte, 1) == 1 && number == SIGUSR1;
@@ -70,7 +87,7 @@ static void steps_to(int child, int instruction, int number) {
             stub = registers.rip;
             steps = 0;
             hits++;
-        } else if (++steps == 2) {
+        } else if (++steps == PUSHED) {
             /* The flags that it has pushed have the trap flag of the step. */
             long flags = ptrace(PTRACE_PEEKDATA, child, registers.rsp, 0);
             if (ptrace(PTRACE_POKEDATA, child, registers.rsp, flags & ~0x100L)) exit(7);
@@ -117,12 +134,23 @@ int main(void) {
 
 /// Places in a stub at which instructions begin.
 const PLACES: [u64; 6] = [0, 5, 6, 14, 15, 23];
+/// The same in the stub of a call of a hook.
+const PLACES_OF_HOOK: [u64; 4] = [0, 1, 9, 10];
 
-fn compiled(folder: &Folder) -> PathBuf {
+fn compiled(folder: &Folder, flags: &[&str]) -> PathBuf {
     let (source, out) = (folder.0.join("stub.c"), folder.0.join("stub"));
     fs::write(&source, SOURCE).unwrap();
-    c_library::compile(instrumented::compilers()[0], &["-O1", "-static"], &[&source], &out);
+    let flags = [&["-O1", "-static"], flags].concat();
+    c_library::compile(instrumented::compilers()[0], &flags, &[&source], &out);
     out
+}
+
+/// Returns the address of the hook in a program with a fixed address.
+fn hook(program: &Path) -> u64 {
+    let bytes = fs::read(program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let symbol = file.symbols().find(|it| it.name() == Ok("__cyg_profile_func_enter"));
+    symbol.unwrap().address()
 }
 
 /// Returns whether a process has a tracer.
@@ -142,10 +170,10 @@ fn counting(folder: &Folder, program: &Path, child: u32) -> Option<Child> {
 
 /// Lets the child stand at a place of its stub. Returns its site.
 #[track_caller]
-fn stands(target: &mut Target, told: u8, instruction: usize) -> u64 {
+fn stands(target: &mut Target, told: u8, instruction: usize, places: &[u64]) -> u64 {
     let answer = target.asked(told + u8::try_from(instruction).unwrap());
     let (place, site) = answer.split_once(' ').unwrap();
-    assert_eq!(place.parse(), Ok(PLACES[instruction]));
+    assert_eq!(place.parse(), Ok(places[instruction]));
     site.parse().unwrap()
 }
 
@@ -159,15 +187,21 @@ fn place(pid: u32) -> Option<u64> {
 
 #[test]
 fn a_thread_in_a_stub_is_led_out() {
+    led_out(&[], &PLACES, |_, site| site + 5);
+    // A hook has its call still.
+    led_out(&["-DHOOKED", "-no-pie"], &PLACES_OF_HOOK, |program, _| hook(program));
+}
+
+fn led_out(flags: &[&str], places: &[u64], after: impl Fn(&Path, u64) -> u64) {
     let folder = Folder::new("outside-stub");
-    let program = compiled(&folder);
+    let program = compiled(&folder, flags);
     let mut target = Target::start(&folder, &mut Command::new(&program));
-    for instruction in 0..PLACES.len() {
+    for instruction in 0..places.len() {
         let child = target.forks();
         let Some(counting) = counting(&folder, &program, child) else { return };
-        let site = stands(&mut target, b'0', instruction);
+        let site = stands(&mut target, b'0', instruction, places);
         signal("-INT", &counting);
-        until(|| place(child) == Some(site + 5));
+        until(|| place(child) == Some(after(&program, site)));
         assert_eq!(target.asked(b'g'), "goes on");
         let ran: Ran = counting.wait_with_output().unwrap().into();
         assert_eq!((ran.code, hits(&ran.out)), (Some(0), 4), "{ran:?}");
@@ -182,13 +216,18 @@ fn a_thread_in_a_stub_is_led_out() {
 /// The hit is counted once the handler has ended, which may be after the report.
 #[test]
 fn a_handler_that_has_interrupted_a_stub_keeps_its_memory() {
+    keeps_its_memory(&[], &PLACES, [(2, 3), (3, 4)]);
+    keeps_its_memory(&["-DHOOKED"], &PLACES_OF_HOOK, [(1, 3), (2, 4)]);
+}
+
+fn keeps_its_memory(flags: &[&str], places: &[u64], interrupted: [(usize, u64); 2]) {
     let folder = Folder::new("outside-handler");
-    let program = compiled(&folder);
+    let program = compiled(&folder, flags);
     let mut target = Target::start(&folder, &mut Command::new(&program));
-    for (instruction, shown) in [(2, 3), (3, 4)] {
+    for (instruction, shown) in interrupted {
         let child = target.forks();
         let Some(counting) = counting(&folder, &program, child) else { return };
-        stands(&mut target, b'A', instruction);
+        stands(&mut target, b'A', instruction, places);
         signal("-INT", &counting);
         let ran: Ran = counting.wait_with_output().unwrap().into();
         assert_eq!((ran.code, hits(&ran.out)), (Some(0), shown), "{ran:?}");
