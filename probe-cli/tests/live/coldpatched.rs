@@ -15,12 +15,12 @@ use crate::hooks::{made, ran, rows};
 use crate::injected_into::done;
 use crate::program::{Folder, out};
 
-fn coldpatch(folder: &Folder, file: &Path, to: &Path, more: &[&str]) -> String {
+pub fn coldpatch(folder: &Folder, file: &Path, to: &Path, more: &[&str]) -> String {
     let [file, to] = [file, to].map(|it| it.to_str().unwrap());
     out(folder, &[&["coldpatch", file, "-o", to], more].concat())
 }
 
-fn strip(file: &Path) {
+pub fn strip(file: &Path) {
     assert!(Command::new("strip").arg(file).status().unwrap().success());
 }
 

@@ -5,6 +5,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
 mod coldpatched;
+mod coldpatched_objects;
 mod commands;
 mod contained;
 mod endings;
@@ -38,6 +39,7 @@ mod service;
 mod shown;
 mod sleds;
 mod terminal;
+mod toggled;
 mod top;
 mod traced;
 mod watched;

@@ -19,7 +19,7 @@ use crate::program::{Folder, Ran, run};
 
 /// Four threads call `spin` all the time, and each line of the input has `work` called a hundred
 /// times. It tells its own tally at the end.
-const SOURCE: &str = r#"
+pub const SOURCE: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #define TALLY(name) __atomic_fetch_add(&name##s, 1, __ATOMIC_RELAXED)
@@ -56,10 +56,10 @@ int main(void)
 "#;
 
 /// The sum that each line of input gives: of even numbers, and of halves of odd ones.
-const SUM: &str = "3725";
+pub const SUM: &str = "3725";
 
-const PATCHABLE: &str = "-fpatchable-function-entry=5";
-const XRAY: [&str; 3] = ["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"];
+pub const PATCHABLE: &str = "-fpatchable-function-entry=5";
+pub const XRAY: [&str; 3] = ["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"];
 
 /// Compilers and flags: a slice has the first three.
 fn builds() -> Vec<(&'static str, Vec<&'static str>)> {
@@ -91,7 +91,7 @@ fn builds() -> Vec<(&'static str, Vec<&'static str>)> {
     all.into_iter().filter(|(compiler, _)| is_there(compiler)).collect()
 }
 
-fn compiled(folder: &Folder, compiler: &str, flags: &[&str]) -> PathBuf {
+pub fn compiled(folder: &Folder, compiler: &str, flags: &[&str]) -> PathBuf {
     let source = folder.0.join("program.c");
     fs::write(&source, SOURCE).unwrap();
     let out = folder.0.join("program");
@@ -101,13 +101,13 @@ fn compiled(folder: &Folder, compiler: &str, flags: &[&str]) -> PathBuf {
     out
 }
 
-fn tally(lines: &str) -> BTreeMap<String, u64> {
+pub fn tally(lines: &str) -> BTreeMap<String, u64> {
     let words = lines.lines().filter_map(|line| line.split_once(' '));
     words.map(|(name, calls)| (name.to_owned(), calls.parse().unwrap())).collect()
 }
 
 /// Returns the hits of each function's entry and exit.
-fn hits(rows: &Value) -> [BTreeMap<String, u64>; 2] {
+pub fn hits(rows: &Value) -> [BTreeMap<String, u64>; 2] {
     let [mut entries, mut exits] = [const { BTreeMap::new() }; 2];
     for row in rows.as_array().unwrap() {
         let of_kind = if row["kind"] == "exit" { &mut exits } else { &mut entries };
