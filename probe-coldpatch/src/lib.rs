@@ -25,7 +25,7 @@ mod tables;
 mod tests;
 
 pub use error::Error;
-pub use linked::{HAS_PROBES, latent, linked};
+pub use linked::{HAS_PROBES, bytes_behind, latent, linked};
 pub use list::List;
 pub use patch::{Call, Probe, Way};
 pub use probe_core::abi::Kind;

@@ -10,6 +10,9 @@
 //! ```
 //! then the sections' names and headers, with a section for each part: `strip` drops all else.
 //!
+//! Bytes behind the file's own end stay at the end: a program that unpacks itself finds them there,
+//! or behind the section headers, as an AppImage does.
+//!
 //! A long text of an object that may be loaded anywhere needs its address relocated. The dynamic
 //! linker's table then gets a new place, with these relocations ahead.
 
@@ -26,8 +29,9 @@ use crate::tables::{CODE, DEFINITIONS, LongTexts, NOTE, NOTE_LEN, RECORDS, TEXTS
 use probe_core::abi::Kind;
 
 /// Why a file with a table can't be patched, after its name.
-pub const HAS_PROBES: &str =
-    "has probes already: it was cold-patched before, or compiled with probes, and a file has one table";
+pub const HAS_PROBES: &str = "has probes already: it was cold-patched before, or compiled with probes, and a linked file has one table. \
+     Coldpatch its object files (.o, .a) and link them, which joins their tables; `probectl run`, `attach` and \
+     `count --ptrace` take its calls of hooks as they are";
 
 /// The greatest alignment of sections that move.
 const MAX_ALIGN: u64 = 64;
@@ -63,15 +67,30 @@ pub(crate) fn with_tables(
 }
 
 fn written(file: File<'_>, room: &Room, probes: &[Probe], calls: &[Call]) -> Result<Vec<u8>, Error> {
+    let (own, behind) = (file.part(0..own_end(&file)), file.part(own_end(&file)..file.length()));
     let mut writer = Writer {
-        out: file.bytes.to_vec(),
+        out: own.to_vec(),
         segments: file.segments.clone(),
         sections: file.sections.clone(),
         names: file.part(file.sections[file.names].range()).to_vec(),
         file,
     };
     writer.add(room, probes, calls)?;
+    writer.out.extend_from_slice(behind);
     Ok(writer.out)
+}
+
+/// Returns the number of bytes behind the end of a file's last part, which stay at its end.
+pub fn bytes_behind(bytes: &[u8]) -> u64 {
+    File::read(bytes).map_or(0, |file| file.length() - own_end(&file))
+}
+
+/// Returns the end of a file's parts. A few bytes behind the last one belong to it.
+fn own_end(file: &File<'_>) -> u64 {
+    let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));
+    let end = parts.map(|it| it.end).max().unwrap_or_default();
+    let end = end.max(file.sections_at + file::SECTION_LEN * file.sections.len() as u64);
+    if file.length() > end.next_multiple_of(16) { end } else { file.length() }
 }
 
 /// Returns the file with a NOP in place of each call, and nothing else changed. Its sites are told
@@ -98,16 +117,6 @@ fn checked(bytes: &[u8]) -> Result<File<'_>, Error> {
     }
     if [DEFINITIONS, RECORDS, NOTE].iter().any(|name| file.section(name).is_some()) {
         return Err(Error::unsuitable(HAS_PROBES));
-    }
-    // A program may look for a part of itself at its file's end.
-    let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));
-    let end = parts.map(|it| it.end).max().unwrap_or_default();
-    let end = end.max(file.sections_at + file::SECTION_LEN * file.sections.len() as u64);
-    if file.length() > end.next_multiple_of(16) {
-        let more = file.length() - end;
-        return Err(Error::unsuitable(format!(
-            "has {more} bytes behind its last section, which its program may look for at the file's end"
-        )));
     }
     Ok(file)
 }

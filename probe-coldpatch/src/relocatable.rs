@@ -65,14 +65,11 @@ impl<'a> Object<'a> {
     /// Reads an object file.
     ///
     /// # Errors
-    /// If it is for another machine, is damaged, or has probes already.
+    /// If it is for another machine, or is damaged.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Error> {
         let file = File::read(bytes)?;
         if file.kind != elf::ET_REL {
             return Err(Error::unsuitable("is no object file"));
-        }
-        if [DEFINITIONS, RECORDS, NOTE].iter().any(|name| file.section(name).is_some()) {
-            return Err(Error::unsuitable(crate::linked::HAS_PROBES));
         }
         let unread = file.sections.iter().any(|it| it.kind.0 == CREL || it.kind == elf::SHT_SYMTAB_SHNDX);
         let symbols = file.sections.iter().position(|it| it.kind == elf::SHT_SYMTAB);

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use probe_coldpatch::{Call, HAS_PROBES, List, Object, archive, latent, linked};
+use probe_coldpatch::{Call, HAS_PROBES, List, Object, archive, bytes_behind, latent, linked};
 use probe_hooks::ObjectFile;
 
 use tempfile::NamedTempFile;
@@ -92,6 +92,11 @@ fn of_linked(
     let CertainCalls { probes, calls, .. } = certain;
     let refused = |error| Failure::Input(format!("{name} {error}"));
     if args.list.is_none() {
+        if bytes_behind(bytes) != 0 {
+            totals.notes.push(
+                "the bytes behind its last section stay at the end, so their distance from the beginning is another",
+            );
+        }
         return Ok((linked(bytes, &probes, &calls).map_err(refused)?, None));
     }
     let build_id = build_id(&image)?.ok_or_else(|| {
