@@ -17,9 +17,11 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
-use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use addr2line::gimli::{
+    BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Pointer, UnwindSection,
+};
+use object::read::elf::{ElfFile64, ProgramHeader, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadRef, SectionKind, SymbolKind, elf};
 
 use crate::file::{MAX_TABLE_LEN, open};
 use crate::flow::Fragment;
@@ -50,14 +52,18 @@ impl Extents {
     /// there are neither.
     pub fn of(path: &Path, symbols: &Path) -> Option<Self> {
         let (cache, other) = (open(path)?, open(symbols)?);
-        let file = object::File::parse(&cache).ok()?;
+        let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let other = ElfFile64::<Endianness, _>::parse(&other).ok()?;
         // At once: the cache keeps each part that is read, and a program has 100,000 names.
         let names = other.section_by_index(other.elf_symbol_table().string_section());
         let names = names.ok().and_then(|it| it.data().ok()).unwrap_or_default();
         let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
-        let sections = sections
-            .filter_map(|it| Some((it.address()..it.address().checked_add(it.size())?, it.file_range()?.0)));
+        let mut sections: Vec<_> = sections
+            .filter_map(|it| Some((it.address()..it.address().checked_add(it.size())?, it.file_range()?.0)))
+            .collect();
+        if sections.is_empty() {
+            sections = segments_of_code(&file);
+        }
         let mut stems = HashMap::new();
         let mut functions: Vec<(Range<u64>, usize)> = other
             .symbols()
@@ -76,7 +82,7 @@ impl Extents {
         let is_by_symbols = !functions.is_empty();
         let mut stems = stems.len();
         if !is_by_symbols {
-            functions = ranges_of_unwind_table(&file).zip(0..).collect();
+            functions = ranges_of_unwind_table(&file).into_iter().zip(0..).collect();
             stems = functions.len();
         }
         functions.sort_unstable_by_key(|(range, stem)| (range.start, range.end, *stem));
@@ -89,8 +95,7 @@ impl Extents {
             end
         });
         let reach = reach.collect();
-        let (path, sections) = (path.to_owned(), sections.collect());
-        Some(Self { path, sections, functions, fragments, reach, is_by_symbols })
+        Some(Self { path: path.to_owned(), sections, functions, fragments, reach, is_by_symbols })
     }
 
     /// Returns whether all fragments of a function are known.
@@ -172,11 +177,32 @@ impl Extents {
     }
 }
 
+/// Returns the segments of code of a file without section headers: their addresses, and their
+/// places in the file.
+fn segments_of_code<'data, R: ReadRef<'data>>(
+    file: &ElfFile64<'data, Endianness, R>,
+) -> Vec<(Range<u64>, u64)> {
+    let endian = file.endian();
+    let code = file
+        .elf_program_headers()
+        .iter()
+        .filter(|it| it.p_type(endian) == elf::PT_LOAD && it.p_flags(endian).0 & elf::PF_X.0 != 0);
+    let ranges = code.filter_map(|it| {
+        let start = it.p_vaddr(endian);
+        Some((start..start.checked_add(it.p_filesz(endian))?, it.p_offset(endian)))
+    });
+    ranges.collect()
+}
+
 /// Returns the pieces of code that an unwind table lists.
-pub(crate) fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
+pub(crate) fn ranges_of_unwind_table<'data, R: ReadRef<'data>>(
+    file: &ElfFile64<'data, Endianness, R>,
+) -> Vec<Range<u64>> {
     let section = file.section_by_name(".eh_frame").filter(|it| it.size() <= MAX_TABLE_LEN);
-    let address = section.as_ref().map_or(0, ObjectSection::address);
-    let data = section.and_then(|it| it.data().ok()).unwrap_or_default();
+    let by_section = section.and_then(|it| Some((it.address(), it.data().ok()?)));
+    let Some((address, data)) = by_section.or_else(|| unwind_table_of_segments(file)) else {
+        return Vec::new();
+    };
     let text = file.section_by_name(".text").map_or(0, |it| it.address());
     let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
     let table = EhFrame::new(data, LittleEndian);
@@ -189,5 +215,32 @@ pub(crate) fn ranges_of_unwind_table<'data>(file: &impl Object<'data>) -> impl I
         found.extend(fde.initial_address().checked_add(fde.len()).map(|end| fde.initial_address()..end));
     }
     found.retain(|range| !range.is_empty());
-    found.into_iter()
+    found
+}
+
+/// Returns the address and the bytes of the unwind table to which the program headers lead, up to
+/// the end of its segment: it ends with a mark.
+fn unwind_table_of_segments<'data, R: ReadRef<'data>>(
+    file: &ElfFile64<'data, Endianness, R>,
+) -> Option<(u64, &'data [u8])> {
+    let endian = file.endian();
+    let headers = file.elf_program_headers();
+    let header = headers.iter().find(|it| it.p_type(endian) == elf::PT_GNU_EH_FRAME)?;
+    let at = header.p_vaddr(endian);
+    let bytes = header.data(endian, file.data()).ok().filter(|it| it.len() as u64 <= MAX_TABLE_LEN)?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(at);
+    let Ok(Pointer::Direct(table)) =
+        EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).map(|it| it.eh_frame_ptr())
+    else {
+        return None;
+    };
+    let holds = |it: &&elf::ProgramHeader64<Endianness>| {
+        let start = it.p_vaddr(endian);
+        let end = start.saturating_add(it.p_filesz(endian));
+        it.p_type(endian) == elf::PT_LOAD && (start..end).contains(&table)
+    };
+    let segment = headers.iter().find(holds)?;
+    let data = segment.data(endian, file.data()).ok().filter(|it| it.len() as u64 <= MAX_TABLE_LEN)?;
+    let place = usize::try_from(table - segment.p_vaddr(endian)).ok()?;
+    Some((table, data.get(place..)?))
 }

@@ -240,7 +240,7 @@ fn sleds<'d, R: ReadRef<'d>>(data: R) -> object::Result<Result<Option<Sleds>, St
     }
     if !has_symbols {
         let file = ElfFile64::<Endianness, R>::parse(data)?;
-        starts.extend(ranges_of_unwind_table(&file).map(|range| range.start));
+        starts.extend(ranges_of_unwind_table(&file).iter().map(|range| range.start));
     }
     starts.sort_unstable();
     starts.dedup();

@@ -125,3 +125,20 @@ pub fn calls_at(offset: usize, names: &[&str]) -> String {
     }
     code + "\t.section .note.GNU-stack,\"\",@progbits\n"
 }
+
+/// Takes a file's section headers away, and all that no segment has, as `sstrip` does.
+///
+/// # Panics
+/// If it is no ELF file of 64 bits, or can't be written.
+pub fn without_sections(file: &Path) {
+    let mut bytes = fs::read(file).expect("a file");
+    let number = |at: usize, len: usize| {
+        bytes[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let segments = (0..number(56, 2)).map(|it| number(32, 8) + 56 * it);
+    let end = segments.map(|at| number(at + 8, 8) + number(at + 32, 8)).max();
+    bytes.truncate(end.expect("a program header"));
+    bytes[40..48].fill(0);
+    bytes[60..64].fill(0);
+    fs::write(file, bytes).expect("a file that can be written");
+}

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use probe_tests::c_library;
-use probe_tests::instrumented::compilers;
+use probe_tests::instrumented::{compilers, without_sections};
 use serde_json::Value;
 
-use crate::ran::{Folder, HAS_SITES, run};
+use crate::ran::{Folder, HAS_SITES, fails, run};
 
 /// A function that ends in the exit hook, one with a table of jumps, one that is inlined, one that
 /// nothing calls.
@@ -60,6 +60,44 @@ fn rows(command: &str, file: &Path) -> Vec<Value> {
     let document: Value =
         serde_json::from_str(&run(&["--json", command, file.to_str().unwrap()]).out).unwrap();
     document["rows"].as_array().unwrap().clone()
+}
+
+/// Returns the calls of hooks in a file. Section headers lead to the names of exported functions.
+fn calls(file: &Path) -> BTreeSet<String> {
+    let shown = |it: &Value| format!("{} {} {} {}", it["site"], it["kind"], it["form"], it["switched_by"]);
+    rows("audit", file).iter().map(shown).collect()
+}
+
+#[test]
+fn program_headers_alone_lead_to_the_calls() {
+    if !HAS_SITES {
+        return;
+    }
+    let folder = Folder::new("hooked-headers");
+    for compiler in compilers() {
+        for flags in [&["-O2"][..], &["-O1", "-fno-plt", "-no-pie"], &["-O0", "-shared", "-fPIC", "-DSHARED"]]
+        {
+            let program = made(&folder, compiler, SOURCE, flags).unwrap();
+            assert!(Command::new("strip").arg(&program).status().unwrap().success());
+            let audited = calls(&program);
+            assert!(audited.len() >= 10, "{audited:?}");
+            without_sections(&program);
+            assert_eq!(calls(&program), audited, "{compiler} {flags:?}");
+            assert!(rows("list", &program).iter().all(|it| it["state"] == "hook"));
+            let name = program.to_str().unwrap();
+            let error = fails(3, &["coldpatch", name, "-o", name, "--force"]);
+            assert!(
+                error.contains("has no symbols, which tell its functions: coldpatch it before"),
+                "{error}"
+            );
+            // A number of none, and a place.
+            let mut bytes = fs::read(&program).unwrap();
+            let half = bytes.len() as u64 / 2;
+            bytes[40..48].copy_from_slice(&half.to_le_bytes());
+            fs::write(&program, bytes).unwrap();
+            assert!([0, 3, 4].contains(&run(&["list", name]).code), "{compiler} {flags:?}");
+        }
+    }
 }
 
 /// Returns the addresses of calls and jumps that lead to hooks, as `objdump` reads the code.

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use probe_cli::output::Exit;
 use probe_tests::c_library;
-use probe_tests::instrumented::compilers;
+use probe_tests::instrumented::{compilers, without_sections};
 use serde_json::Value;
 
 use crate::preloaded::{output, with_agent};
@@ -414,4 +415,31 @@ fn a_file_says_what_its_calls_of_hooks_can_become() {
     let without =
         run(&folder, &["list", made("without", code, &["-fno-instrument-functions"]).to_str().unwrap()]);
     assert!(!without.err.contains("hooks"), "{without:?}");
+}
+
+/// The program headers alone lead to its code and its unwind table.
+#[test]
+fn a_program_without_section_headers_has_all_calls() {
+    for compiler in compilers() {
+        let folder = Folder::new("hooks-headers");
+        let (program, _) = made(&folder, compiler, &["-O2"], &[]);
+        let report = folder.0.join("report.json");
+        assert!(Command::new("strip").arg(&program).status().unwrap().success());
+        let tally = ran(&folder, &program, &[], "**=count", &report);
+        let hits = || {
+            let mut hits: Vec<_> = rows(&report, "probe", "hits").into_values().collect();
+            hits.sort_unstable();
+            hits
+        };
+        let mut expected: Vec<_> = tally
+            .iter()
+            .filter(|it| !["plugged", "inner"].contains(&it.0.as_str()))
+            .map(|it| *it.1)
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(hits(), expected, "{compiler}");
+        without_sections(&program);
+        assert_eq!(ran(&folder, &program, &[], "**=count", &report), tally, "{compiler}");
+        assert_eq!(hits(), expected, "{compiler}");
+    }
 }
