@@ -228,7 +228,7 @@ fn an_agent_arms_programs_and_the_plugins_that_they_load() {
                 continue;
             }
             assert_eq!(target.asked(b'w'), "own=30 plugged=0");
-            // Any request looks for what was loaded.
+            // Any request looks for new objects.
             assert_eq!(target.asked(b'o'), "opened");
             done(&folder, &["status", "-p", &pid]).unwrap();
             assert_eq!(target.asked(b'w'), "own=30 plugged=20");

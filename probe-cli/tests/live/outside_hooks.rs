@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use probe_tests::c::is_there;
 use probe_tests::c_library;
 use probe_tests::instrumented::compilers;
 use serde_json::Value;
 
 use crate::injected_into::{Target, asked, done};
 use crate::outside::{code_of_no_file, counting_until};
-use crate::preloaded::differing;
-use crate::program::Folder;
+use crate::preloaded::{differing, output, with_agent};
+use crate::program::{Folder, Ran, run};
 
 /// A program whose threads call `busy` all the time, and which calls other functions as often as it
 /// is told. It has a function that ends with a jump to the hook, and one that is inlined. No call
@@ -149,7 +150,7 @@ fn programs_are_counted_as_they_are() {
         ("musl-gcc", &["-O2", "-static", "-DOWN"]),
         ("musl-gcc", &["-O2", "-DOWN"]),
     ] {
-        if Command::new(compiler).arg("--version").output().is_err() {
+        if !is_there(compiler) {
             println!("left out: there is no {compiler}");
             continue;
         }
@@ -226,4 +227,48 @@ fn a_stripped_program_says_what_to_do() {
     assert!(ran.err.contains(why) && ran.code == Some(4) || ran.err.contains("can't be traced"), "{ran:?}");
     assert_eq!(differing(target.id(), &program), 0);
     assert_eq!(target.end(), "right");
+}
+
+/// No agent can be loaded into a program with musl. Each command that would says so, and what
+/// else there is.
+#[test]
+fn programs_with_musl_say_what_to_do() {
+    if !is_there("musl-gcc") {
+        return println!("left out: there is no musl-gcc");
+    }
+    let counts = "`probectl count --ptrace` counts them";
+    for (flags, listed, ran, attached) in [
+        (
+            &["-O2", "-DOWN"][..],
+            "it has hooks of its own",
+            " is loaded by /lib/ld-musl",
+            "it has hooks of its own",
+        ),
+        (
+            &["-O2", "-DOWN", "-static"],
+            "it is linked statically",
+            " is static, so",
+            "it is linked statically",
+        ),
+    ] {
+        let folder = Folder::new("outside-hooks-musl");
+        let program = made(&folder, "musl-gcc", flags);
+        let name = program.to_str().unwrap();
+        for command in ["list", "audit"] {
+            let said = run(&folder, &[command, name]);
+            assert_eq!(said.code, Some(0), "{said:?}");
+            assert!(said.err.contains(listed) && said.err.contains(counts), "{said:?}");
+            let rows = said.out.lines().filter(|it| it.contains(" entry ") || it.contains(" exit "));
+            assert!(rows.count() >= 12, "{said:?}");
+        }
+        let mut command = with_agent(&folder, &["run", "--", name]);
+        let said = Ran::from(output(command.env("PROBES", "**=count").stdin(Stdio::null())));
+        assert_eq!((said.code, said.out.as_str()), (Some(0), "ready\nright\n"), "{said:?}");
+        assert!(said.err.contains(ran), "{said:?}");
+        let mut target = Target::start(&folder, &mut Command::new(&program));
+        let said = asked(&folder, &["attach", "-p", &target.pid()]);
+        let is_told = said.err.contains(attached) && said.err.contains("--ptrace");
+        assert!(is_told && said.code == Some(3) || said.err.contains("can't be traced"), "{said:?}");
+        assert_eq!(target.end(), "right");
+    }
 }
