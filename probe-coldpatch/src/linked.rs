@@ -11,7 +11,7 @@
 //! then the sections' names and headers, with a section for each part: `strip` drops all else.
 //!
 //! Bytes behind the file's own end stay at the end: a program that unpacks itself finds them there,
-//! or behind the section headers, as an AppImage does.
+//! or behind the section headers, as an `AppImage` does.
 //!
 //! A long text of an object that may be loaded anywhere needs its address relocated. The dynamic
 //! linker's table then gets a new place, with these relocations ahead.

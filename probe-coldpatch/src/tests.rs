@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::file::{File, PAGE, put};
-use crate::{Call, Kind, List, Probe, latent, linked};
+use crate::{Call, Kind, List, Probe, bytes_behind, latent, linked};
 
 /// Addresses of the code and of its calls.
 const BASE: u64 = 0x40_0000;
@@ -147,7 +147,7 @@ fn a_list_is_of_one_build() {
     let list = List::read(json.as_bytes()).unwrap();
     assert_eq!((list.build_id(), list.to_json()), ("ab12", Ok(json)));
     // A jump stays, and the list has it.
-    assert_eq!(list.jumps(), Ok((probes().to_vec(), vec![calls[2]])));
+    assert_eq!(list.jumps(), Ok((probes(), vec![calls[2]])));
     let whole = list.applied(&out, Some("ab12")).unwrap();
     assert_eq!(section(&File::read(&whole).unwrap(), "probe_sites").len, 3 * 16);
     for (id, expected) in [
@@ -178,7 +178,20 @@ fn other_files_are_refused() {
     );
     assert_eq!(refused(&|it| it[16] = 4), "is no executable and no shared object");
     assert_eq!(refused(&|it| it[0x400] = 0x90), "is damaged: it has no call of a hook at 0x400400");
-    assert!(refused(&|it| it.resize(0x2000, 1)).contains("bytes behind its last section"));
+}
+
+#[test]
+fn bytes_behind_the_end_stay_there() {
+    for is_movable in [false, true] {
+        let own = made(is_movable);
+        let plain = linked(&own, &probes(), &calls()).unwrap();
+        let behind = [7; 1000];
+        let longer = [&own[..], &behind].concat();
+        assert_eq!((bytes_behind(&own), bytes_behind(&longer)), (0, 1000));
+        let out = linked(&longer, &probes(), &calls()).unwrap();
+        assert!(out == [plain, behind.to_vec()].concat());
+        assert_eq!(latent(&longer, &calls()).unwrap()[own.len()..], behind);
+    }
 }
 
 proptest! {

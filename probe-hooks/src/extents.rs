@@ -227,7 +227,10 @@ fn unwind_table_of_segments<'data, R: ReadRef<'data>>(
     let headers = file.elf_program_headers();
     let header = headers.iter().find(|it| it.p_type(endian) == elf::PT_GNU_EH_FRAME)?;
     let at = header.p_vaddr(endian);
-    let bytes = header.data(endian, file.data()).ok().filter(|it| it.len() as u64 <= MAX_TABLE_LEN)?;
+    let data = |it: &elf::ProgramHeader64<Endianness>| {
+        (it.p_filesz(endian) <= MAX_TABLE_LEN).then(|| it.data(endian, file.data()).ok()).flatten()
+    };
+    let bytes = data(header)?;
     let bases = BaseAddresses::default().set_eh_frame_hdr(at);
     let Ok(Pointer::Direct(table)) =
         EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).map(|it| it.eh_frame_ptr())
@@ -240,7 +243,6 @@ fn unwind_table_of_segments<'data, R: ReadRef<'data>>(
         it.p_type(endian) == elf::PT_LOAD && (start..end).contains(&table)
     };
     let segment = headers.iter().find(holds)?;
-    let data = segment.data(endian, file.data()).ok().filter(|it| it.len() as u64 <= MAX_TABLE_LEN)?;
     let place = usize::try_from(table - segment.p_vaddr(endian)).ok()?;
-    Some((table, data.get(place..)?))
+    Some((table, data(segment)?.get(place..)?))
 }

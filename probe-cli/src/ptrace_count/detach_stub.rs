@@ -67,8 +67,8 @@ fn finish_stub(
     (site, place): (usize, u64),
     registers: ThreadRegisters,
 ) -> io::Result<ThreadRegisters> {
-    let counted = &region.sites[site];
-    let left = counted.remainder(place);
+    let instruction = &region.sites[site];
+    let left = instruction.remainder(place);
     let left = left.ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
     let memory = halted.memory();
     if left.counts {
@@ -76,7 +76,7 @@ fn finish_stub(
         memory.write(counter, &memory.word(counter)?.wrapping_add(1).to_le_bytes())?;
     }
     Ok(ThreadRegisters {
-        instruction: counted.goes_to(memory)?,
+        instruction: instruction.goes_to(memory)?,
         stack: registers.stack.wrapping_add(left.stack),
         flags: if left.has_flags { memory.word(registers.stack)? } else { registers.flags },
         ..registers

@@ -42,12 +42,9 @@ const CALL: u8 = 0xe8;
 /// A prefix that changes neither a CALL nor a JMP behind it.
 const CS: u8 = 0x2e;
 
-/// The bytes of an instruction.
+/// The bytes of an instruction, behind their number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Code {
-    len: u8,
-    bytes: [u8; MAX_LEN],
-}
+pub struct Code([u8; 1 + MAX_LEN]);
 
 /// An instruction that is counted, as it is while nobody counts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,19 +66,15 @@ enum Next {
 impl Code {
     /// Makes an instruction of these bytes; `None` if they are too many.
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        let mut code = Self { len: u8::try_from(bytes.len()).ok()?, bytes: [0; MAX_LEN] };
-        code.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(code)
+        let mut code = [0; 1 + MAX_LEN];
+        code[0] = u8::try_from(bytes.len()).ok()?;
+        code.get_mut(1..=bytes.len())?.copy_from_slice(bytes);
+        Some(Self(code))
     }
 
     /// Returns its bytes.
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len.into()).unwrap_or_default()
-    }
-
-    fn word(self) -> [u8; 8] {
-        let [a, b, c, d, e, f, g] = self.bytes;
-        [self.len, a, b, c, d, e, f, g]
+        self.0.get(1..=self.0[0].into()).unwrap_or_default()
     }
 }
 
@@ -91,8 +84,14 @@ impl Counted {
 
     /// Makes the latent site at an address.
     pub const fn site(addr: u64) -> Self {
-        let [a, b, c, d, e] = NOP;
-        Self { addr, code: Code { len: 5, bytes: [a, b, c, d, e, 0, 0] } }
+        let mut code = [0; 1 + MAX_LEN];
+        let mut at = 0;
+        while at < NOP.len() {
+            code[0] += 1;
+            code[1 + at] = NOP[at];
+            at += 1;
+        }
+        Self { addr, code: Code(code) }
     }
 
     /// Makes a call of a hook, or a jump to one, of its bytes; `None` if they are none.
@@ -105,14 +104,14 @@ impl Counted {
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.addr.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.code.word());
+        bytes[8..].copy_from_slice(&self.code.0);
         bytes
     }
 
     /// Reads one from a region's header; `None` if it is another instruction.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
-        let [addr @ .., len, a, b, c, d, e, f, g] = bytes;
-        let it = Self { addr: u64::from_le_bytes(addr), code: Code { len, bytes: [a, b, c, d, e, f, g] } };
+        let (addr, code) = bytes.split_first_chunk::<8>()?;
+        let it = Self { addr: u64::from_le_bytes(*addr), code: Code(code.try_into().ok()?) };
         it.next().map(|_| it)
     }
 
@@ -131,18 +130,17 @@ impl Counted {
 
     /// Returns the address behind it.
     pub fn end(&self) -> u64 {
-        self.addr.wrapping_add(self.code.len.into())
+        self.addr.wrapping_add(self.code.bytes().len() as u64)
     }
 
     /// Returns the instruction in its place that leads to a stub; `None` if that is too far away.
     pub fn active(&self, stub: u64) -> Option<Code> {
         let (is_jump, _) = self.decoded()?;
-        let mut code = Code { len: self.code.len, bytes: [CS; MAX_LEN] };
-        let at = usize::from(self.code.len).checked_sub(JUMP_LEN)?;
-        code.bytes[at] = if is_jump { JMP } else { CALL };
-        code.bytes[at + 1..at + JUMP_LEN].copy_from_slice(&distance(self.end(), stub)?);
-        code.bytes[at + JUMP_LEN..].fill(0);
-        Some(code)
+        let mut code = vec![CS; self.code.bytes().len()];
+        let at = code.len().checked_sub(JUMP_LEN)?;
+        code[at] = if is_jump { JMP } else { CALL };
+        code[at + 1..].copy_from_slice(&distance(self.end(), stub)?);
+        Code::new(&code)
     }
 
     /// Returns the code of its stub; `None` if the counter or the rest of the way is too far away.

@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probe_cli::elf::Image;
-use probe_cli::hook_probes::HookProbes;
+use probe_cli::elf::{HookCalls, Image};
+use probe_cli::hook_probes::{CertainCalls, HookProbes};
+use probe_coldpatch::{bytes_behind, linked};
+use probe_hooks::ObjectFile;
 use probe_tests::c_library;
-use probe_tests::instrumented::{compilers, folder};
+use probe_tests::instrumented::{compilers, folder, without_sections};
 use proptest::prelude::Rng;
 
 use crate::bounds::peak;
@@ -56,16 +58,37 @@ fn judge(path: &PathBuf, bytes: &[u8]) -> Result<usize, String> {
     Ok(found.probes.len())
 }
 
+/// Makes sites of a file's calls, with payloads behind its end; `None` if it has none, or is refused.
+fn coldpatched(path: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
+    let image = Image::open(path).ok()?;
+    let symbols = ObjectFile::new(path.to_owned(), path.to_owned(), 0, true);
+    let found = HookCalls::of(&image, &symbols).ok()??;
+    let CertainCalls { probes, calls, .. } = CertainCalls::of(&image, &found, &symbols, |_| None).ok()?;
+    let behind = [bytes, &[7; 100]].concat();
+    let [out, longer] = [bytes, &behind].map(|it| linked(it, &probes, &calls).ok());
+    // A damaged header may claim some of them.
+    let is_whole = bytes_behind(&behind) == 100;
+    assert!(longer.is_none_or(|it| !is_whole || it.ends_with(&[7; 100])));
+    out
+}
+
 #[test]
 fn changed_bytes() {
     let folder = folder("hostile-hooked");
     let path = folder.join("changed");
-    let mut random = random();
-    for flags in [&["-g"][..], &["-fno-plt", "-s"], &["-static", "-g0"]] {
-        let good = made(&folder, "good", flags);
+    let (mut random, mut patched) = (random(), 0);
+    for (flags, has_sections) in
+        [(&["-g"][..], true), (&["-fno-plt", "-s"], true), (&["-static", "-g0"], true), (&["-s"], false)]
+    {
+        let mut good = made(&folder, "good", flags);
+        if !has_sections {
+            without_sections(&folder.join("good"));
+            good = fs::read(folder.join("good")).unwrap();
+        }
         assert_eq!(judge(&path, &good), Ok(8), "{flags:?}");
-        let (mut read, turns) = (0, if good.len() > 100_000 { turns(80) } else { turns(4_000) });
-        for _ in 0..turns {
+        let many = if has_sections { 4_000 } else { 1_000 };
+        let (mut read, turns) = (0, if good.len() > 100_000 { turns(80) } else { turns(many) });
+        for turn in 0..turns {
             let mut bytes = good.clone();
             let whole = 0..bytes.len();
             // The headers of the file, all of it, or the headers of its sections.
@@ -76,9 +99,11 @@ fn changed_bytes() {
             };
             mutate(&mut random, &mut bytes, part);
             read += usize::from(judge(&path, &bytes).is_ok_and(|probes| probes != 0));
+            patched += usize::from(turn % 8 == 0 && coldpatched(&path, &bytes).is_some());
         }
         assert!(read > turns / 3, "{flags:?}: {read} of {turns}");
     }
+    assert!(patched > 40, "{patched}");
     fs::remove_file(path).unwrap();
 }
 
