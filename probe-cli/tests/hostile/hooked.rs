@@ -58,7 +58,7 @@ fn judge(path: &PathBuf, bytes: &[u8]) -> Result<usize, String> {
     Ok(found.probes.len())
 }
 
-/// Makes sites of a file's calls, with payloads behind its end; `None` if it has none, or is refused.
+/// Makes sites of a file's calls, also with a payload; `None` if it has none, or is refused.
 fn coldpatched(path: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
     let image = Image::open(path).ok()?;
     let symbols = ObjectFile::new(path.to_owned(), path.to_owned(), 0, true);
