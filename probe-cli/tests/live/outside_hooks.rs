@@ -46,7 +46,12 @@ HOOK __cyg_profile_func_exit(void *function, void *site)
 }
 #endif
 OWN_PAGE static long busy(long x) { return 3 * x + 1; }
-OWN_PAGE static long once(long x) { tally[0]++; return 3 * x; }
+#ifdef POINT
+#include <probe.h>
+#else
+#define PROBE(name) ((void)0)
+#endif
+OWN_PAGE static long once(long x) { tally[0]++; PROBE("here"); return 3 * x; }
 static inline __attribute__((always_inline)) long twice(long x) { tally[1]++; return once(x) + once(x + 1); }
 OWN_PAGE static void ends(long *x) { tally[2]++; *x += 1; }
 OWN_PAGE static void passes(long *x) { tally[3]++; ends(x); ends(x); }
@@ -111,14 +116,19 @@ fn works(target: &mut Target) -> BTreeMap<String, u64> {
 #[track_caller]
 fn hits(document: &str) -> [BTreeMap<String, u64>; 2] {
     let document: Value = serde_json::from_str(document).unwrap();
-    let mut hits = [const { BTreeMap::new() }; 2];
+    let (mut hits, mut point) = ([const { BTreeMap::new() }; 2], None);
     for row in document["rows"].as_array().unwrap() {
         assert!(row["file"].as_str().unwrap().ends_with("hooked.c") && row["line"] != 0, "{row}");
+        if row["kind"] == "point" {
+            point = row["hits"].as_u64();
+            continue;
+        }
         let of_kind = &mut hits[usize::from(row["kind"] == "exit")];
         of_kind.insert(row["probe"].as_str().unwrap().to_owned(), row["hits"].as_u64().unwrap());
     }
     let [entries, exits] = [0, 1].map(|at| hits[at].remove("busy").unwrap());
     assert!(entries != 0 && entries.abs_diff(exits) <= 3, "{entries} {exits}");
+    assert!(point.is_none_or(|hits_of_point| hits_of_point == hits[0]["once"]), "{point:?}");
     hits
 }
 
@@ -143,6 +153,8 @@ fn programs_are_counted_as_they_are() {
     for (compiler, flags) in [
         (gcc, &["-O2", "-static", "-DOWN"][..]),
         (other, &["-O0", "-static-pie", "-DOWN"]),
+        // A table of its own, and calls that are none of it.
+        (gcc, &["-O1", "-static", "-DOWN", "-DPOINT"]),
         (other, &["-O2", "-static"]),
         (gcc, &["-O2", "-fno-plt", "-Wl,-z,now"]),
         (other, &["-O1", "-no-pie", "-Wl,-z,lazy"]),
