@@ -153,7 +153,7 @@ fn programs_are_counted_as_they_are() {
     for (compiler, flags) in [
         (gcc, &["-O2", "-static", "-DOWN"][..]),
         (other, &["-O0", "-static-pie", "-DOWN"]),
-        // A table of its own, and calls that are none of it.
+        // A table of its own, and calls of hooks beside it.
         (gcc, &["-O1", "-static", "-DOWN", "-DPOINT"]),
         (other, &["-O2", "-static"]),
         (gcc, &["-O2", "-fno-plt", "-Wl,-z,now"]),
