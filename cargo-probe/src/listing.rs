@@ -70,6 +70,7 @@ pub fn meaning(reason: &str) -> &str {
         "future" => "its future can't be wrapped",
         "inline" => "#[inline]: small; --all probes it",
         "small" => "one short expression; --all probes it",
+        "leaf" => "no loop, and no call but in conditions; --all probes it",
         "line" => "a probe would move code on its line",
         "filtered" => "--only, or --deps for a dependency, does not select it",
         other => other,

@@ -6,11 +6,15 @@ mod block;
 mod captures;
 mod fields;
 mod filter;
+#[cfg(feature = "find")]
+mod leaf;
 mod settings;
 
 pub(crate) use block::block;
 #[cfg(feature = "find")]
 pub(crate) use block::{too_small, unsupported};
+#[cfg(feature = "find")]
+pub(crate) use leaf::is_leaf;
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};

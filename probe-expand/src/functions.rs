@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, Group, LexError, Span, TokenStream, TokenTree, extr
 use syn::punctuated::Punctuated;
 
 use crate::asynchronous::asynchronous;
-use crate::check::{too_small, unsupported};
+use crate::check::{is_leaf, too_small, unsupported};
 use crate::model::{Block, Element, Function, Inside};
 use crate::parse::{Beginning, beginning, element, is_punct, item_len, split_attributes};
 use crate::tokens::split_inner_attributes;
@@ -51,7 +51,8 @@ pub struct FoundFunction {
     /// Why it can't have a probe: `const`, `gen`, `naked` or `bodiless`; `own` if it has a
     /// `#[probe]`, itself or on a block around it; `future` for one whose future can't be wrapped.
     pub refusal: Option<&'static str>,
-    /// Why a block's `#[probe]` would leave it out: `inline` or `small`.
+    /// Why it is too small for a probe that nobody asked for: `inline` or `small`, as for a block's
+    /// `#[probe]`, or `leaf` if it has no loop, and no call but in operands and conditions.
     pub too_small: Option<&'static str>,
 }
 
@@ -218,7 +219,7 @@ impl Walk {
             body: body.as_ref().map(|(body, begin, _)| [*begin, self.begin(body.span_close())]),
             is_future: matches!(future, Ok(Some(_))),
             refusal,
-            too_small: too_small(function),
+            too_small: too_small(function).or_else(|| is_leaf(function).then_some("leaf")),
         });
         if let Some((_, begin, statements)) = body {
             let outer = self.prefix.take();
@@ -354,6 +355,7 @@ mod tests {
             fn free() { f(); g() }
             pub(crate) async unsafe fn later() { f() }
             const fn constant() { f(); g() }
+            fn sign(n: i8) -> i8 { if n.is_negative() { -1 } else { 1 } }
             #[unsafe(naked)] extern "C" fn bare() { naked_asm!("ret") }
             extern "C" { fn foreign(); }
             type F = fn(u8) -> u8;
@@ -369,9 +371,9 @@ mod tests {
         assert_eq!(
             shown(text),
             [
-                "free", "later future", "constant const", "bare naked small", "Stack::len small",
-                "Stack::hinted inline", "Stack::in future", "S::has_one own", "has_one_too own",
-                "inner::Shape::area bodiless", "inner::Shape::twice",
+                "free", "later future", "constant const", "sign leaf", "bare naked small",
+                "Stack::len small", "Stack::hinted inline", "Stack::in future", "S::has_one own",
+                "has_one_too own", "inner::Shape::area bodiless", "inner::Shape::twice",
             ]
         );
     }

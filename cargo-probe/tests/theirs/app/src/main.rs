@@ -41,20 +41,20 @@ impl Thing {
 
     #[mac::short]
     fn short(&self) -> u32 {
-        self.n() + 1 + if self.n == 7 { 1 } else { 0 }
+        self.n().max(0) + 1 + if self.n == 7 { 1 } else { 0 }
     }
 }
 
 // Reads the body.
 macro_rules! plus_one {
-    ($(#[$attribute:meta])* fn $name:ident($n:ident: u32) -> u32 { if $m:ident == 0 { 1 } else { $o:ident + 1 } }) => {
+    ($(#[$attribute:meta])* fn $name:ident($n:ident: u32) -> u32 { if $m:ident == 0 { 1 } else { $o:ident.max(1) + 1 } }) => {
         $(#[$attribute])* fn $name($n: u32) -> u32 { if $m == 0 { 1 } else { $o + 1 } }
     };
 }
 
 plus_one! {
     fn next(n: u32) -> u32 {
-        if n == 0 { 1 } else { n + 1 }
+        if n == 0 { 1 } else { n.max(1) + 1 }
     }
 }
 

@@ -8,7 +8,7 @@ impl Strict {
         if self.0 == 7 {
             1
         } else {
-            self.0 + 1
+            self.0.max(0) + 1
         }
     }
 }
