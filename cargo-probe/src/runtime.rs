@@ -20,6 +20,8 @@ const SOURCE_VARIABLE: &str = "PROBE_SOURCE";
 /// The variable that names the agent's library, as for `probectl`.
 pub const LIBRARY_VARIABLE: &str = "PROBE_AGENT_LIBRARY";
 const LIBRARY: &str = "libprobe_agent.so";
+/// The variable that names rustup's toolchain, or has its folder.
+const TOOLCHAIN_VARIABLE: &str = "RUSTUP_TOOLCHAIN";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -38,9 +40,12 @@ impl Cargo {
         Self { program, is_offline }
     }
 
-    /// Returns a call of it, without what the user's build is told.
-    fn call(&self) -> Command {
+    /// Returns a call of it in another folder, without what the user's build is told: neither by
+    /// variables nor by settings in folders of the workspace. These may replace the registry by
+    /// sources in the workspace, which has no runtime.
+    fn call(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.program);
+        command.current_dir(folder);
         for variable in [
             "CARGO_TARGET_DIR",
             "CARGO_BUILD_TARGET_DIR",
@@ -52,6 +57,15 @@ impl Cargo {
             "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
         ] {
             command.env_remove(variable);
+        }
+        // A file in the workspace may choose the toolchain. Cargo has said which, if it is cargo
+        // that has started this program.
+        if env::var_os(TOOLCHAIN_VARIABLE).is_none()
+            && let Ok(output) = Command::new("rustc").args(["--print", "sysroot"]).output()
+            && let Ok(folder) = String::from_utf8(output.stdout)
+            && output.status.success()
+        {
+            command.env(TOOLCHAIN_VARIABLE, folder.trim_end());
         }
         command
     }
@@ -195,13 +209,11 @@ impl Package {
         if !self.folder.join("target").exists() {
             eprintln!("    Building the probes' {}, once for all workspaces", self.what);
         }
-        let mut command = cargo.call();
+        let mut command = cargo.call(&self.folder);
         command
             .args(["build", "--quiet", "--message-format=json-render-diagnostics"])
             .args(arguments)
             .args(cargo.is_offline.then_some("--offline"))
-            .arg("--manifest-path")
-            .arg(self.folder.join("Cargo.toml"))
             .env("RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", self.folder.join("target"))
             .stderr(Stdio::inherit());
@@ -232,9 +244,11 @@ impl Package {
 fn source() -> Option<PathBuf> {
     let given = env::var_os(SOURCE_VARIABLE).filter(|it| !it.is_empty()).map(PathBuf::from);
     given.or_else(|| {
-        // The copy that this program was built from.
+        // The copy that this program was built from. A folder of vendored sources is none: what
+        // they depend on is where the settings of their user's builds say.
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
-        own.join("probe-runtime/Cargo.toml").is_file().then(|| own.to_owned())
+        let is_copy = ["Cargo.lock", "probe-runtime/Cargo.toml"].iter().all(|it| own.join(it).is_file());
+        is_copy.then(|| own.to_owned())
     })
 }
 
@@ -256,7 +270,8 @@ fn last_change(repository: &Path) -> Option<u128> {
 }
 
 fn cache() -> Result<PathBuf, Failure> {
-    let folder = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    // One that is not absolute is invalid, by the XDG Base Directory Specification.
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     cache.map(|it| it.join("latent-probes")).ok_or_else(|| {
         Failure::Input("there is no folder for the runtime: set XDG_CACHE_HOME or HOME".to_owned())
