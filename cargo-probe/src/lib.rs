@@ -65,7 +65,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Calls(measure) => measuring(measure, "call-tree"),
         Command::Perf(measure) => measuring(measure, "perf"),
         Command::Record(measure) => measuring(measure, "trace(file=trace.probetrace)"),
-        Command::Trace(measure) => measuring(measure, "slow(over=1ns)"),
+        Command::Trace(measure) => measuring(measure, &format!("slow(over=1ns, at_most={})", u32::MAX)),
         Command::Top(measure) => {
             (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()]))
         }

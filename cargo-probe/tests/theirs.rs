@@ -314,3 +314,89 @@ fn mistakes_are_told_as_cargo_tells_them() {
         assert!(!failed.status.success() && err(&failed).contains(said), "{line}: {}", err(&failed));
     }
 }
+
+/// The lines of `tally`: a function, its number of calls, and for `timed` the nanoseconds inside of
+/// the call and around it.
+fn tally(output: &Output) -> Vec<(String, Vec<u64>)> {
+    let calls = out(output).lines().map(|line| {
+        let (name, numbers) = line.split_once(' ').unwrap();
+        (name.to_owned(), numbers.split(' ').map(|it| it.parse().unwrap()).collect())
+    });
+    calls.collect()
+}
+
+/// The words of a table's row behind the name of a function of `tally`.
+fn row<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
+    let name = format!("tally::{name}");
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows = rows.filter(|words| words.first() == Some(&name.as_str())).map(|words| words[1..].to_vec());
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.len(), 1, "{name}: {table}");
+    rows[0].clone()
+}
+
+#[test]
+fn numbers_are_those_that_a_program_counts_itself() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("tally");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cargo-probe"), theirs.file("probectl")).unwrap();
+    // They end within a millisecond, and within a tenth of a second.
+    for arguments in ["20", "30 50"] {
+        let run = |command: &str| {
+            let mut cargo = theirs.command(&format!("probe {command} --example tally -q -- {arguments}"));
+            // Tables of times leave out places with little of it.
+            let output =
+                cargo.envs((command == "calls").then_some(("PROBES_OUT", "calls.json"))).output().unwrap();
+            assert_eq!(output.status.code(), Some(5), "{command}: {}", err(&output));
+            output
+        };
+        // `is_shown`: whether a command's output has this number of calls of a function.
+        let check = |command: &str, is_shown: &dyn Fn(&str, &str, u64) -> bool| {
+            let output = run(command);
+            let tally = tally(&output);
+            assert_eq!(tally.len(), 3 + usize::from(arguments.contains(' ')), "{}", out(&output));
+            for (name, numbers) in tally {
+                let shown = err(&output);
+                assert!(is_shown(shown, &name, numbers[0]), "{command}, {name} {numbers:?}: {shown}");
+            }
+            output
+        };
+        check("count --select kind=entry", &|table, name, calls| row(table, name)[2] == calls.to_string());
+        check("count --select kind=exit", &|table, name, calls| row(table, name)[2] == calls.to_string());
+        check("profile", &|table, name, calls| row(table, name)[..2] == [&calls.to_string(), "exact"]);
+        let has_first = |table: &str, name: &str, calls: u64| row(table, name)[0] == calls.to_string();
+        check("perf", &has_first);
+        check("latency", &has_first);
+        // A line for each call, then a table.
+        check("trace", &|text, name, calls| {
+            let (lines, table) = text.split_once("function ").unwrap();
+            let line = format!("slow: tally::{name} took ");
+            lines.matches(&line).count() as u64 == calls && has_first(table, name, calls)
+        });
+        check("record", &|_, name, calls| {
+            let mut report = Command::new(theirs.file("probectl"));
+            let report = report.arg("report").arg(theirs.file("trace.probetrace")).output().unwrap();
+            has_first(out(&report), name, calls)
+        });
+        check("calls", &|_, name, calls| {
+            let report = fs::read_to_string(theirs.file("calls.json")).unwrap();
+            let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+            let rows = report["rows"].as_array().unwrap().iter();
+            let rows = rows.filter(|row| row["function"] == format!("tally::{name}"));
+            rows.map(|row| row["calls"].as_u64().unwrap()).sum::<u64>() == calls
+        });
+    }
+    // The probes stand between the two readings of each pair of the program's own clock.
+    let timed =
+        theirs.command("probe latency --example tally -q -- 3 50").env("PROBES_OUT", "times.json").output();
+    let tally = tally(&timed.unwrap());
+    let [1, within, around] = tally[3].1[..] else { panic!("{tally:?}") };
+    let report = fs::read_to_string(theirs.file("times.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let row =
+        report["rows"].as_array().unwrap().iter().find(|row| row["function"] == "tally::timed").unwrap();
+    let shown = row["total_ns"].as_u64().unwrap();
+    // Both clocks are the processor's counter, but each has a scale of its own.
+    let slack = around / 1000;
+    assert!((within - slack..=around + slack).contains(&shown), "{within} {shown} {around}");
+}
