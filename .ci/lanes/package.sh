@@ -38,3 +38,37 @@ cp Cargo.lock "$unpacked"
 for chosen in --workspace --package=probe-runtime; do
     cargo build "$(wrapper strict)" --manifest-path "$unpacked/Cargo.toml" --target-dir target "$chosen"
 done
+
+# A folder of these packages, and of those that they need, takes the registry's place. The program's
+# own sources come from another folder, which has no runtime.
+step 'cargo-probe from a registry, and a program that it measures'
+registry=$PWD/target/registry
+folder=$(mktemp -d)
+trap 'rm -rf "$registry" "$folder"' EXIT
+rm -rf "$registry"
+cargo vendor --quiet --locked --versioned-dirs "$registry" >/dev/null
+for package in "${packages[@]}"; do
+    tar -xzf "target/package/$package-$version.crate" -C "$registry"
+    echo '{"files":{}}' >"$registry/$package-$version/.cargo-checksum.json"
+done
+mkdir -p "$folder"/{home,program/{src,.cargo,vendored}}
+printf '[source]\ncrates-io.replace-with = "packages"\npackages.directory = "%s"\n' \
+    "$registry" >"$folder/home/config.toml"
+cd "$folder/program"
+printf '[source]\ncrates-io.replace-with = "vendored"\nvendored.directory = "vendored"\n' >.cargo/config.toml
+printf '[package]\nname = "program"\nedition = "2024"\n' >Cargo.toml
+cat >src/main.rs <<'END'
+fn double(n: u32) -> u32 {
+    if n > 1_000 { n } else { double(2 * n) }
+}
+
+fn main() {
+    println!("{}", double(1));
+    std::process::exit(3);
+}
+END
+export CARGO_HOME=$folder/home XDG_CACHE_HOME=$folder/cache PATH=$folder/home/bin:$PATH
+cargo install --quiet --debug cargo-probe
+cargo probe count --quiet >output 2>table && status=0 || status=$?
+counted=$(awk '$2 == "entry" { print $1, $4 }' table | sort | xargs)
+[ "$status $(<output) $counted" = '3 1024 program::double 11 program::main 1' ] || { cat output table; exit 1; }
