@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::{env, fs};
 
 use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
-use probe_expand::FoundFunction;
+use probe_expand::{FoundFunction, in_module_path};
 use probe_lang::Selector;
 use rustc_hash::FxHasher;
 
@@ -188,12 +188,10 @@ impl Unit {
             };
             for (number, function) in found.functions.iter().enumerate() {
                 let line = source.lines.line(function.name_at);
-                let modules = source.modules.iter().chain(&function.modules).map(String::as_str);
-                let path: Vec<_> = [invocation.crate_name.as_str()]
-                    .into_iter()
-                    .chain(modules)
-                    .chain([function.name.as_str()])
-                    .collect();
+                let modules =
+                    [&invocation.crate_name].into_iter().chain(&source.modules).chain(&function.modules);
+                let modules = modules.map(|name| in_module_path(name, &invocation.edition));
+                let path: Vec<_> = modules.chain([function.name.clone()]).collect();
                 let path = path.join("::");
                 let candidate =
                     Candidate { path: &path, file: &name, line: u32::try_from(line).unwrap_or(u32::MAX) };

@@ -127,9 +127,9 @@ fn a_program_is_as_without_probes_and_each_function_is_counted() {
         "app::block_on entry 2 2", "app::block_on exit 1 2", "app::Thing::one_line entry 1 1",
         "app::Thing::one_line exit 1 1", "app::Thing::work entry 1 1", "app::Thing::work exit 1 1",
         "app::main entry 1 1", "app::main exit 1 1", "app::nested entry 1 1", "app::nested exit 1 1",
-        "app::odd::odd entry 1 1", "app::odd::odd exit 1 1", "app::place entry 1 1", "app::place exit 1 1",
-        "app::util::boom entry 1 1", "app::util::boom exit 1 1", "bare::add entry 1 1", "bare::add exit 1 1",
-        "old::sum entry 1 1", "old::sum exit 1 1",
+        "app::r#try::odd entry 1 1", "app::r#try::odd exit 1 1", "app::place entry 1 1",
+        "app::place exit 1 1", "app::util::boom entry 1 1", "app::util::boom exit 1 1",
+        "bare::add entry 1 1", "bare::add exit 1 1", "old::sum entry 1 1", "old::sum exit 1 1",
     ];
     let mut rows = rows(&probed);
     let mut expected = expected.map(str::to_owned).to_vec();
@@ -158,6 +158,9 @@ fn what_has_no_probe_is_named_with_its_reason() {
         err(&explained)
     );
     assert!(err(&explained).contains("21 functions, 16 with a probe"), "{}", err(&explained));
+    // As the program names it.
+    let raw = theirs.cargo("probe list --only app::r#try::* -q", None);
+    assert_eq!(out(&raw).split_whitespace().next(), Some("app::r#try::odd"), "{}", err(&raw));
     let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
     let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);

@@ -294,6 +294,19 @@ fn is_no_code(before: &[TokenTree]) -> bool {
     }
 }
 
+/// Returns the name of a module or a crate as `module_path!` writes it.
+///
+/// A keyword of the edition has its `r#`.
+#[must_use]
+pub fn in_module_path(name: &str, edition: &str) -> String {
+    let is_keyword = match name {
+        "async" | "await" | "dyn" | "try" => edition != "2015",
+        "gen" => !["2015", "2018", "2021"].contains(&edition),
+        _ => syn::parse_str::<syn::Ident>(name).is_err(),
+    };
+    if is_keyword { format!("r#{name}") } else { name.to_owned() }
+}
+
 fn unraw(name: &str) -> String {
     name.strip_prefix("r#").unwrap_or(name).to_owned()
 }
@@ -452,6 +465,21 @@ mod tests {
             .collect();
         let shown: Vec<_> = shown.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), *c)).collect();
         assert_eq!(shown, [("", "a.rs", None), ("m", "b.rs", None), ("", "/f/g.rs", Some("env!("))]);
+    }
+
+    #[test]
+    fn keywords_are_raw_in_paths() {
+        for (name, edition, expected) in [
+            ("plain", "2024", "plain"),
+            ("type", "2015", "r#type"),
+            ("try", "2015", "try"),
+            ("try", "2018", "r#try"),
+            ("gen", "2021", "gen"),
+            ("gen", "2024", "r#gen"),
+            ("union", "2024", "union"),
+        ] {
+            assert_eq!(in_module_path(name, edition), expected, "{edition}");
+        }
     }
 
     #[test]

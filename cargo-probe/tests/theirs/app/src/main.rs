@@ -4,7 +4,7 @@
 mod strict;
 mod util;
 #[path = "../gen/odd.rs"]
-mod odd;
+mod r#try;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/made.rs"));
 }
@@ -88,7 +88,7 @@ fn main() {
     println!("{:?}", block_on(async { thing.later("x").await }));
     println!("{} {} {}", place(), line!(), column!());
     thing.one_line();
-    println!("{} {} {}", generated::made(), odd::odd(3), util::deep::down(4));
+    println!("{} {} {}", generated::made(), r#try::odd(3), util::deep::down(4));
     println!("{} {} {} {}", old::sum(3), bare::add(1, 2), mac::double!(21), thing.short());
     fn nested(n: u32) -> u32 {
         let mut sum = 0;
