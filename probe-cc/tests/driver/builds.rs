@@ -1,7 +1,10 @@
 //! Whole builds that know of no probes, and their programs.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use probe_tests::nested::{cargo_into, lend_lock_file};
 
 use crate::objects::sites;
 use crate::place::{CC, CXX, Compiler, compilers, counted, done, folder, has, text};
@@ -27,6 +30,10 @@ const FILES: &[(&str, &str)] = &[
     (
         "CMakeLists.txt",
         "cmake_minimum_required(VERSION 3.10)\nproject(p C CXX)\nset(CMAKE_C_FLAGS -O1)\nset(CMAKE_CXX_FLAGS -O1)\nadd_executable(program src/main.c src/lib.c src/wide.cpp)\n",
+    ),
+    (
+        "meson.build",
+        "project('p', 'c', 'cpp', default_options: ['optimization=1'])\nlib = static_library('parts', 'src/lib.c', 'src/wide.cpp')\nexecutable('program', 'src/main.c', link_with: lib)\n",
     ),
 ];
 
@@ -63,12 +70,12 @@ fn make_builds_with_probes() {
     for compiler in compilers() {
         let folder = folder("make", FILES);
         done(make(compiler, &folder).arg("-j2"));
-        assert!(sites(&std::fs::read(folder.join("program")).unwrap()) >= 10);
+        assert!(sites(&fs::read(folder.join("program")).unwrap()) >= 10);
         assert_counts(&folder.join("program"));
         // The dependency files are those of the objects.
         let unchanged = done(make(compiler, &folder).arg("-q"));
         assert_eq!(text(&unchanged.stdout), "");
-        std::fs::write(folder.join("src/lib.h"), "int step(int);\nint wide(int); \n").unwrap();
+        fs::write(folder.join("src/lib.h"), "int step(int);\nint wide(int); \n").unwrap();
         assert!(!make(compiler, &folder).arg("-q").status().unwrap().success());
     }
 }
@@ -116,4 +123,60 @@ fn cmake_builds_with_probes() {
     compiler.behind(&mut build);
     done(build.args(["--build", "build"]).current_dir(&*folder));
     assert_counts(&folder.join("build/program"));
+}
+
+#[test]
+fn meson_builds_with_probes() {
+    if !has("meson") || !has("ninja") {
+        return;
+    }
+    let folder = folder("meson", FILES);
+    for compiler in compilers() {
+        let build = folder.join(compiler.c);
+        let meson = |words: &[&str]| {
+            let mut command = Command::new("meson");
+            compiler.behind(&mut command);
+            command.current_dir(&*folder).env("CC", CC).env("CXX", CXX);
+            text(&done(command.env("PROBE_CC_LOG", build.join("log")).args(words).arg(&build)).stdout)
+        };
+        meson(&["setup"]);
+        meson(&["compile", "-C"]);
+        assert_counts(&build.join("program"));
+        // Questions of meson to the compiler have no sites.
+        let log = fs::read_to_string(build.join("log")).unwrap();
+        let mut placed: Vec<_> = log.lines().filter(|line| line.contains(" functions with sites")).collect();
+        placed.sort_unstable();
+        assert_eq!(placed.len(), 3, "{log}");
+        for (line, name) in placed.iter().zip(["lib.c", "main.c", "wide.cpp"]) {
+            assert!(line.contains(&format!("src/{name}: ")), "{log}");
+        }
+    }
+}
+
+/// A build script asks the crate `cc` for a compiler, which takes the one of `CC`.
+#[test]
+fn build_scripts_build_with_probes() {
+    let compiler = compilers()[0];
+    let folder = folder(
+        "cargo",
+        &[
+            (
+                "Cargo.toml",
+                "[package]\nname = \"p\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[build-dependencies]\ncc = \"1\"\n",
+            ),
+            ("build.rs", "fn main() { cc::Build::new().file(\"part.c\").opt_level(1).compile(\"part\"); }\n"),
+            ("part.c", "int outer(int x) { return x + 1; }\n"),
+            (
+                "src/main.rs",
+                "unsafe extern \"C\" {\n    safe fn outer(x: i32) -> i32;\n}\nfn main() {\n    println!(\"{}\", (0..6).map(|x| outer(x)).sum::<i32>());\n}\n",
+            ),
+        ],
+    );
+    lend_lock_file(&folder);
+    let mut cargo = cargo_into(&folder, "build", &folder.join("target"));
+    compiler.behind(&mut cargo);
+    done(cargo.args(["--offline", "--quiet"]).env("CC", CC));
+    let (output, rows) = counted(&folder.join("target/debug/p"));
+    assert_eq!(text(&output.stdout), "21\n");
+    assert_eq!(rows, ["outer entry 1 6", "outer exit 1 6"]);
 }

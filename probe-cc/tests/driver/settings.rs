@@ -8,7 +8,7 @@ use std::process::Command;
 use probe_tests::folder::Folder;
 
 use crate::objects::sites;
-use crate::place::{CC, clean, compilers, done, folder, text};
+use crate::place::{CC, clean, compilers, done, folder, has, text};
 
 const FILES: &[(&str, &str)] = &[
     (
@@ -108,12 +108,53 @@ fn the_real_compiler_is_the_first_other_one() {
 fn wrappers_stand_before_and_behind() {
     let compiler = compilers()[0];
     let folder = folder("wrapped", FILES);
-    let wrapper = script(&folder, "ccache", "exec \"$@\"");
-    let mut behind = compiler.probed(false);
-    assert_eq!(object(&folder, behind.env("PROBE_CC", format!("{wrapper} {}", compiler.c))), 6);
-    let mut before = Command::new(&wrapper);
-    compiler.behind(&mut before);
-    assert_eq!(object(&folder, before.arg(CC)), 6);
+    let script = script(&folder, "wrapper", "exec \"$@\"");
+    for wrapper in [&*script, "ccache", "distcc"] {
+        if wrapper != script && !has(wrapper) {
+            continue;
+        }
+        let set = |command: &mut Command| {
+            command.env("CCACHE_DIR", folder.join("cache")).env("DISTCC_DIR", &*folder);
+            command.env("DISTCC_HOSTS", "localhost");
+            fs::remove_file(folder.join("a.o")).unwrap_or_default();
+        };
+        // The second objects are those of a cache, if there is one.
+        for _ in 0..2 {
+            let mut behind = compiler.probed(false);
+            set(behind.env("PROBE_CC", format!("{wrapper} {}", compiler.c)));
+            assert_eq!(object(&folder, &mut behind), 6, "behind {wrapper}");
+            let mut before = Command::new(wrapper);
+            compiler.behind(&mut before);
+            set(before.arg(CC));
+            assert_eq!(object(&folder, &mut before), 6, "before {wrapper}");
+        }
+    }
+}
+
+/// A compiler has the name of its processor, as in builds for others.
+#[test]
+fn compilers_for_a_processor_have_sites_if_it_is_known() {
+    let folder = folder("cross", FILES);
+    let log = folder.join("log");
+    let foreign = "code is not patched on this target (AArch64 Linux), only on x86-64 Linux";
+    for (compiler, expected, said) in [
+        ("aarch64-linux-gnu-gcc", 0, foreign),
+        ("clang --target=aarch64-linux-gnu", 0, foreign),
+        ("x86_64-linux-gnu-gcc", 6, "3 functions with sites"),
+    ] {
+        if !has(compiler.split(' ').next().unwrap()) {
+            continue;
+        }
+        let mut command = Command::new(CC);
+        clean(&mut command);
+        command.env("PROBE_CC", compiler).env("PROBE_CC_LOG", &log);
+        assert_eq!(object(&folder, &mut command), expected, "{compiler}");
+        let logged = fs::read_to_string(&log).unwrap();
+        let line = logged.lines().last().unwrap();
+        assert!(line.contains(said), "{compiler}: {line}");
+        let machine = if expected == 0 { 183 } else { 62 };
+        assert_eq!(fs::read(folder.join("a.o")).unwrap()[18], machine, "{compiler}");
+    }
 }
 
 /// A compiler for another processor, or one that is not known, compiles as ever.
