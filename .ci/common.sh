@@ -39,11 +39,11 @@ need() {
 }
 
 # The tools of the tests: linkers, and tools that change files; a second compiler of C and C++, and
-# another C library; debuggers, tracers and other tools that run a program step by step. The last
-# target checks that libraries build without an operating system.
+# another C library; debuggers, tracers and other tools that run a program step by step; what builds
+# put before compilers. The last target checks that libraries build without an operating system.
 tools() {
     need ld.bfd=binutils ld.lld=lld mold patchelf eu-strip=elfutils g++ clang++=clang musl-gcc=musl-tools gdb \
-        valgrind strace bpftrace
+        valgrind strace bpftrace meson ccache distcc
     command -v rustup >/dev/null && rustup target add x86_64-unknown-none || echo 'left out: x86_64-unknown-none'
 }
 
