@@ -64,7 +64,11 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Count(measure) => measuring(measure, "count"),
         Command::Calls(measure) => measuring(measure, "call-tree"),
         Command::Perf(measure) => measuring(measure, "perf"),
-        Command::Record(measure) => measuring(measure, "trace(file=trace.probetrace)"),
+        Command::Record(measure) => {
+            // Tests and benchmarks are several processes, in the same folder.
+            let number = if measure.build.command().is_some() { "-%p" } else { "" };
+            measuring(measure, &format!("trace(file=trace{number}.probetrace)"))
+        }
         Command::Trace(measure) => measuring(measure, &format!("slow(over=1ns, at_most={})", u32::MAX)),
         Command::Top(measure) => {
             (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()]))
