@@ -215,7 +215,7 @@ impl fmt::Display for PlainReason {
             }
             Self::Language(extension) => write!(f, "not C or C++ (.{extension})"),
             Self::Compiler(compiler) => write!(f, "{compiler}; sites are placed with gcc and clang"),
-            Self::Flag(flag) => write!(f, "sites are not placed in what {flag} makes"),
+            Self::Flag(flag) => write!(f, "sites are not placed with {flag}"),
             Self::Assembly(message) => write!(f, "the compiler makes no assembly of it: {message}"),
             Self::Command(what) => f.write_str(what),
             Self::Unplaced(message) => write!(f, "{message}"),

@@ -354,13 +354,13 @@ mod tests {
             assert_eq!(other.sources, [] as [PathBuf; 0], "{line}");
         }
         for (line, reason) in [
-            ("-S a.c", "sites are not placed in what -S makes"),
+            ("-S a.c", "sites are not placed with -S"),
             ("-c a.c b.c", "several files in one command with -c"),
-            ("-c a.c -save-temps=obj", "sites are not placed in what -save-temps=obj makes"),
+            ("-c a.c -save-temps=obj", "sites are not placed with -save-temps=obj"),
             ("-c a.c -o -", "the object is not kept"),
             ("-c a.c -o a.gch", "the output's name is none of an object"),
-            ("-c a.c --coverage", "sites are not placed in what --coverage makes"),
-            ("-c a.c -masm=intel", "sites are not placed in what -masm=intel makes"),
+            ("-c a.c --coverage", "sites are not placed with --coverage"),
+            ("-c a.c -masm=intel", "sites are not placed with -masm=intel"),
             ("-c a.S", "not C or C++ (.S)"),
             ("-MD a.c -o a", "compiled and linked by one command with -x, -MD or -MMD"),
             ("-c -x c a.inc -x none", "a flag `-x` behind the source"),

@@ -98,7 +98,7 @@ fn flags_of_the_environment_count() {
         return assert_plain(&two_files(), &PlainReason::Flag("-flto".to_owned()));
     }
     let output = as_build_script("flags_of_the_environment_count", &[("CFLAGS", "-flto -ffat-lto-objects")]);
-    assert_eq!(warnings(&output), ["C and C++ code has no probes: sites are not placed in what -flto makes"]);
+    assert_eq!(warnings(&output), ["C and C++ code has no probes: sites are not placed with -flto"]);
 }
 
 #[test]

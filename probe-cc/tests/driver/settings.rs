@@ -78,7 +78,7 @@ fn the_log_has_a_line_for_each_file() {
     let [placed, without, assembly] = lines[..] else { panic!("{lines:?}") };
     assert!(placed.starts_with(": 3 functions with sites; left out bare: "), "{placed}");
     assert!(without.starts_with(": 3 functions with sites, compiled without -flto; "), "{without}");
-    assert_eq!(assembly, ": no sites: sites are not placed in what -S makes");
+    assert_eq!(assembly, ": no sites: sites are not placed with -S");
 }
 
 #[test]
