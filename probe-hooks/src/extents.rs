@@ -24,7 +24,7 @@ use object::read::elf::{ElfFile64, ProgramHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadRef, SectionKind, SymbolKind, elf};
 
 use crate::file::{MAX_TABLE_LEN, open};
-use crate::flow::Fragment;
+use crate::flow::{Fragment, MAX_CODE_LEN};
 use crate::symbols::{MAX_NAME_LEN, stem};
 
 /// Functions that are compared with one. Linkers place few inside of another one.
@@ -144,7 +144,9 @@ impl Extents {
 
     /// Returns the code of ranges, unless another function shares a part of one.
     fn code(&self, file: &File, ranges: Vec<Range<u64>>) -> Option<Vec<Fragment>> {
-        if ranges.iter().any(|range| self.overlaps(range)) {
+        // No number of a file is believed: a section may claim any length.
+        let len = ranges.iter().try_fold(0_u64, |len, range| len.checked_add(range.end - range.start))?;
+        if len > MAX_CODE_LEN as u64 || ranges.iter().any(|range| self.overlaps(range)) {
             return None;
         }
         ranges.into_iter().map(|range| self.read(file, range)).collect()
@@ -172,7 +174,7 @@ impl Extents {
             |(section, _): &&(Range<u64>, u64)| section.start <= range.start && range.end <= section.end;
         let (section, offset) = self.sections.iter().find(is_whole)?;
         let mut code = vec![0; usize::try_from(range.end - range.start).ok()?];
-        file.read_exact_at(&mut code, offset + (range.start - section.start)).ok()?;
+        file.read_exact_at(&mut code, offset.checked_add(range.start - section.start)?).ok()?;
         Some(Fragment { addr: usize::try_from(range.start).ok()?, code })
     }
 }

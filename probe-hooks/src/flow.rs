@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 /// Limits the code of a function that is decoded, in bytes: 50 bytes of memory for each.
-const MAX_CODE_LEN: usize = 1 << 23;
+pub(crate) const MAX_CODE_LEN: usize = 1 << 23;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -72,6 +72,38 @@ fn coldpatched(path: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
     out
 }
 
+/// A section and a function that claim more bytes than there are: an agent would read them, too.
+#[test]
+fn lengths_beyond_the_file() {
+    let folder = folder("hostile-hooked-lengths");
+    let (mut bytes, path) = (made(&folder, "own", &[]), folder.join("longer"));
+    let all = judge(&path, &bytes).unwrap();
+    let number = |bytes: &[u8], at: usize, len: usize| {
+        bytes[at..at + len].iter().rev().fold(0, |number: usize, byte| number << 8 | usize::from(*byte))
+    };
+    let (start, sections) = (number(&bytes, 40, 8), number(&bytes, 60, 2));
+    for header in (0..sections).map(|at| start + 64 * at) {
+        let (offset, len) = (number(&bytes, header + 24, 8), number(&bytes, header + 32, 8));
+        match number(&bytes, header + 4, 4) {
+            // Of code.
+            1 if number(&bytes, header + 8, 8) & 4 != 0 => {
+                bytes[header + 32..header + 40].copy_from_slice(&(1_u64 << 46).to_le_bytes());
+            }
+            // The symbols.
+            2 => {
+                let symbols = bytes[offset..offset + len].chunks_exact_mut(24);
+                // Others would share a part of its code.
+                let functions = symbols.filter(|it| it[4] & 15 == 2 && it[16..] != [0; 8]);
+                let last = functions.max_by_key(|it| it[8..16].iter().rev().copied().collect::<Vec<_>>());
+                last.unwrap()[16..].copy_from_slice(&(1_u64 << 45).to_le_bytes());
+            }
+            _ => (),
+        }
+    }
+    // All but the entry and the exit of the last function.
+    assert_eq!(judge(&path, &bytes), Ok(all - 2));
+}
+
 #[test]
 fn changed_bytes() {
     let folder = folder("hostile-hooked");
