@@ -85,12 +85,13 @@ pub fn bytes_behind(bytes: &[u8]) -> u64 {
     File::read(bytes).map_or(0, |file| file.length() - own_end(&file))
 }
 
-/// Returns the end of a file's parts. A few bytes behind the last one belong to it.
+/// Returns the end of a file's parts. A few zeros behind the last one, which align it, belong to it.
 fn own_end(file: &File<'_>) -> u64 {
     let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));
     let end = parts.map(|it| it.end).max().unwrap_or_default();
     let end = end.max(file.sections_at + file::SECTION_LEN * file.sections.len() as u64);
-    if file.length() > end.next_multiple_of(16) { end } else { file.length() }
+    let behind = file.part(end..file.length());
+    if behind.len() < 16 && behind.iter().all(|byte| *byte == 0) { file.length() } else { end }
 }
 
 /// Returns the file with a NOP in place of each call, and nothing else changed. Its sites are told

@@ -104,9 +104,11 @@ impl List {
                 "has the build id {other}, and the list is of the build {own}"
             )));
         }
-        let probes = self.probes()?;
-        let sites = self.calls(false, |it| &it.sites);
-        let calls: Vec<_> = sites.collect();
+        // A probe that has jumps alone is none of the file's.
+        let with_sites = self.probes.iter().filter(|it| !it.sites.is_empty()).cloned().collect();
+        let listed = Self { probes: with_sites, ..self.clone() };
+        let probes = listed.probes()?;
+        let calls: Vec<_> = listed.calls(false, |it| &it.sites).collect();
         with_tables(file, &probes, &calls, |call, bytes| {
             if bytes == NOP {
                 return Ok(());
@@ -114,6 +116,7 @@ impl List {
             Err(Error::unsuitable(format!("has no site at {:#x}, where its list has one", call.addr)))
         })
     }
+
     /// Returns its probes, and the jumps to hooks that stay in the file, as far as the file has
     /// them. Each has the number of its probe.
     ///

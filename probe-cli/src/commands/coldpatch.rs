@@ -1,6 +1,6 @@
 //! `coldpatch`: calls of hooks in a file ▸ NOPs, and the table or the list of their sites.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
@@ -193,7 +193,8 @@ impl Totals {
             self.kept.entry(LISTED_JUMP).or_default().extend(jumps.iter().map(|at| place(*at)));
         }
         self.sites += (found.calls.len() - jumps.len()) as u64;
-        self.probes += found.probes.len() as u64;
+        let sites = found.calls.iter().filter(|it| jumps.binary_search(&it.addr).is_err());
+        self.probes += sites.map(|it| it.probe).collect::<HashSet<_>>().len() as u64;
     }
 
     /// Returns the numbers of calls that stay, with their reasons.

@@ -273,6 +273,12 @@ fn a_program_that_unpacks_itself_does_so() {
             assert_eq!(ran(Path::new(&patched)), expected, "{flags:?}");
             assert_eq!(fs::metadata(&name).unwrap().len(), fs::metadata(&patched).unwrap().len());
         }
+        // However few they are.
+        for len in [1, 8, 15, 16] {
+            fs::write(&program, [&own[..], &vec![7; len]].concat()).unwrap();
+            out(&["coldpatch", &name, "-o", &patched, "--force"]);
+            assert!(fs::read(&patched).unwrap().ends_with(&vec![7; len]), "{flags:?} {len}");
+        }
     }
 }
 

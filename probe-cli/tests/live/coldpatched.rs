@@ -200,6 +200,8 @@ fn a_list_takes_the_place_of_names_and_tables() {
     strip(&patched);
     let listed = out(&folder, &["list", patched.to_str().unwrap(), "--list", list]);
     assert!(listed.contains("twice") && listed.contains("alone.c:"), "{listed}");
+    let has_sites = |row: &str| row.split_whitespace().nth(2) != Some("0");
+    assert!(listed.lines().all(has_sites), "{listed}");
     let Some((tally, hooked)) = counted(&folder, &patched, &["--list", list]) else { return };
     // The jumps stay in the program, and lead to its hook.
     let json: Value = serde_json::from_slice(&fs::read(list).unwrap()).unwrap();
