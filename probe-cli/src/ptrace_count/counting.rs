@@ -28,7 +28,7 @@ use super::counter_page::{CounterRegion, MAX_REGIONS, MAX_SITES, choose_address}
 use super::detach_stub::{STACK_SCAN_LIMIT, detach};
 use super::instruction::{Code, Counted};
 use super::select::{LoadedProbe, LoadedProbes, read_probes};
-use super::switch::{Change, is_in_one_page, switch};
+use super::switch::{Change, is_in_one_page, is_under_breakpoint, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::progress::Progress;
@@ -177,6 +177,7 @@ impl Counting {
                         site: it.addr,
                         from: it.code,
                         to,
+                        restores: false,
                     }));
                     self.regions.push(region);
                 }
@@ -226,14 +227,18 @@ impl Counting {
         // A later command finds no more.
         let is_found = self.counters() + number <= MAX_SITES && self.regions.len() < MAX_REGIONS;
         let Some(code) = code.filter(|_| is_found) else { return Ok(Err(number)) };
-        // A later command knows the region by its first bytes, so they are written at once.
-        self.process.map(region.base, region.code_length(), true)?;
-        self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
-            pid: self.process.pid(),
-            step: "its memory can't be written",
-            error,
-        })?;
+        // A later command knows the region by the first bytes of its code, and unmaps its data with
+        // it. So the data is there first.
         self.process.map(region.data(), region.data_length(), false)?;
+        if let Err(error) = self.process.map(region.base, region.code_length(), true) {
+            self.process.unmap(region.data(), region.data_length())?;
+            return Err(error);
+        }
+        if let Err(error) = self.process.memory().write(region.base, &code) {
+            self.process.unmap(region.base, length)?;
+            let step = "its memory can't be written";
+            return Err(InjectError::System { pid: self.process.pid(), step, error });
+        }
         Ok(Ok(region))
     }
 
@@ -245,9 +250,6 @@ impl Counting {
         let memory = self.process.memory();
         let counters = self.regions.iter().map(|region| {
             let bytes = memory.bytes(region.data(), 8 * region.sites.len());
-            // A region whose `probectl` was killed may have no counters yet. No site leads to it
-            // then.
-            let bytes = bytes.or_else(|_| memory.bytes(region.base, 1).map(|_| Vec::new()));
             let bytes = bytes.map_err(|_| Failure::input(InjectError::NoProcess(self.process.pid())))?;
             let words = bytes.chunks_exact(8);
             Ok(words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect())
@@ -277,7 +279,18 @@ impl Counting {
     pub fn disarm(&mut self) -> Result<(), Failure> {
         let _priority = raise_priority();
         let active = self.regions.iter().flat_map(active_sites);
-        let changes: Vec<_> = active.map(|(it, from)| Change { site: it.addr, from, to: it.code }).collect();
+        let active: Vec<_> = active.collect();
+        let is_covered = |it: &&(Counted, Code)| is_covered(self.process.memory(), it);
+        let covered = active.iter().filter(is_covered).count() as u64;
+        if covered != 0 {
+            self.notes.push(format!(
+                "hits of {} may be missing: a uprobe or a breakpoint came onto the instruction meanwhile",
+                count(covered, "site")
+            ));
+        }
+        let change =
+            |(it, from): (Counted, Code)| Change { site: it.addr, from, to: it.code, restores: true };
+        let changes: Vec<_> = active.into_iter().map(change).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
         let detached = switch(&mut self.process, &changes).and_then(|_| self.detach_threads());
         detached.map_err(|error| {
@@ -368,8 +381,17 @@ fn open_without_agent(pid: u32) -> Result<Process, Failure> {
     }
 }
 
-fn leads_to_stub(memory: &Memory, (site, active): &(Counted, Code)) -> bool {
-    memory.bytes(site.addr, active.bytes().len()).is_ok_and(|bytes| bytes == active.bytes())
+/// Returns whether an instruction leads to its stub, or will once a uprobe has left it.
+fn leads_to_stub(memory: &Memory, it: &(Counted, Code)) -> bool {
+    let (site, active) = it;
+    let bytes = memory.bytes(site.addr, active.bytes().len());
+    bytes.is_ok_and(|bytes| bytes == active.bytes() || is_under_breakpoint(&bytes, active.bytes()))
+}
+
+/// Returns whether the first byte of an active instruction is a breakpoint.
+fn is_covered(memory: &Memory, (site, active): &(Counted, Code)) -> bool {
+    let bytes = memory.bytes(site.addr, active.bytes().len());
+    bytes.is_ok_and(|bytes| is_under_breakpoint(&bytes, active.bytes()))
 }
 
 /// Returns the sites of a region, and the instruction that leads each to its stub.

@@ -19,6 +19,7 @@ use crate::inject::{Object, objects};
 use crate::output::Failure;
 use crate::probe_tables::{ObjectProbes, Probe, SiteState};
 use crate::site_list::SiteList;
+use crate::text::count;
 
 /// A probe of a running program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,10 +70,10 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>, list: Option<&SiteList>) -> R
         let mut probes = all.tables(object, &image);
         if let Some(list) = list {
             let (named, calls) = list.jumps()?;
-            probes.extend(
-                hooked(named, &calls, object, &image)
-                    .map_err(|problem| Failure::input(image.error(problem)))?,
-            );
+            let hooked = hooked(named, &calls, object, &image);
+            let (jumps, left) = hooked.map_err(|problem| Failure::input(image.error(problem)))?;
+            all.note_left(&object.name, left);
+            probes.extend(jumps);
         } else if all.owner.is_none() {
             // A runtime would switch the calls itself.
             probes.extend(all.hooks(object, &path, &image));
@@ -88,9 +89,13 @@ impl LoadedProbes {
     fn tables(&mut self, object: &Object, image: &Image) -> Vec<LoadedProbe> {
         match ObjectProbes::of(image) {
             Ok(read) => {
-                if read.unread.count != 0 {
-                    self.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
-                }
+                self.notes.extend(read.unread.shown.first().map(|first| {
+                    let more = match read.unread.count {
+                        1 => String::new(),
+                        all => format!("; {} more parts can't be read", all - 1),
+                    };
+                    format!("{}: {first}{more}", object.name)
+                }));
                 read.probes.into_iter().map(|it| loaded(it, object)).collect()
             }
             Err(error) => {
@@ -100,14 +105,23 @@ impl LoadedProbes {
         }
     }
 
+    /// Adds a note about calls of hooks that no instruction of theirs can lead elsewhere.
+    fn note_left(&mut self, name: &str, left: u64) {
+        if left != 0 {
+            self.notes.push(format!("{name}: {} of hooks can't be switched", count(left, "call")));
+        }
+    }
+
     /// Finds the calls of hooks of an object.
     fn hooks(&mut self, object: &Object, path: &Path, image: &Image) -> Vec<LoadedProbe> {
-        let find = || {
+        let mut find = || {
             let symbols = ObjectFile::new(path.to_owned(), PathBuf::from(&object.name), 0, true);
             let Some(found) = HookCalls::of(image, &symbols)? else { return Ok((Vec::new(), None)) };
             let certain = CertainCalls::of(image, &found, &symbols, |_| None)?;
             let others = certain.told_others();
-            Ok((hooked(certain.probes, &certain.calls, object, image)?, others))
+            let (probes, left) = hooked(certain.probes, &certain.calls, object, image)?;
+            self.note_left(&object.name, left);
+            Ok((probes, others))
         };
         let name = &object.name;
         match find() {
@@ -123,13 +137,15 @@ impl LoadedProbes {
     }
 }
 
-/// Returns the probes of calls of hooks, and of jumps to them, which are the file's own.
+/// Returns the probes of calls of hooks, and of jumps to them, which are the file's own; and the
+/// number of calls that can't be switched.
 fn hooked(
     probes: Vec<CertainProbe>,
     calls: &[Call],
     object: &Object,
     image: &Image,
-) -> Result<Vec<LoadedProbe>, Problem> {
+) -> Result<(Vec<LoadedProbe>, u64), Problem> {
+    let mut left = 0;
     let mut loaded: Vec<_> =
         probes.into_iter().map(|it| LoadedProbe { probe: probe(it), sites: Vec::new() }).collect();
     let mut bytes = Vec::new();
@@ -137,11 +153,14 @@ fn hooked(
         let addr = call.addr.wrapping_add(object.bias);
         if object.has_code(addr) && image.read_into(call.addr, call.len, &mut bytes)? {
             let site = Counted::hook(addr, &bytes);
+            left += u64::from(site.is_none());
             loaded.get_mut(call.probe).into_iter().for_each(|it| it.sites.extend(site));
+        } else {
+            left += 1;
         }
     }
     loaded.retain(|it| !it.sites.is_empty());
-    Ok(loaded)
+    Ok((loaded, left))
 }
 
 /// Returns a probe of calls of hooks as tables have it.

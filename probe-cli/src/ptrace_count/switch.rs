@@ -8,6 +8,10 @@
 //! killed. All threads are stopped meanwhile, and the kernel resumes them, so that each processor
 //! executes the new bytes. A uprobe that the kernel places into the page between reading and
 //! writing is lost.
+//!
+//! A uprobe that came onto an active instruction is an `int3` in the place of its first byte. The
+//! instruction is restored behind it: the kernel executes the file's own one, and writes the file's
+//! byte when the uprobe goes.
 
 use std::time::Duration;
 use std::{io, thread};
@@ -29,6 +33,8 @@ pub struct Change {
     pub from: Code,
     /// The bytes to write, as many.
     pub to: Code,
+    /// Whether these are the file's own.
+    pub restores: bool,
 }
 
 impl Change {
@@ -115,8 +121,9 @@ fn switch_page(
     refused: &mut Vec<Change>,
 ) -> io::Result<()> {
     let first = changes.iter().map(|it| it.site).min().unwrap_or_default() & !7;
-    let end = changes.iter().map(Change::end).max().unwrap_or_default().next_multiple_of(8);
-    let mut bytes = vec![0; usize::try_from(end.saturating_sub(first)).unwrap_or_default()];
+    let end = changes.iter().map(Change::end).max().unwrap_or_default().checked_next_multiple_of(8);
+    let len = end.map_or(0, |end| end.saturating_sub(first));
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
     if memory.read(first, &mut bytes).is_err() {
         refused.extend_from_slice(changes);
         return Ok(());
@@ -129,10 +136,11 @@ fn switch_page(
             Some(bytes)
                 if !positions.any_inside(change.site, change.end())
                     && is_within_page(change.site, change.end())
-                    && *bytes == *from
+                    && (*bytes == *from || change.restores && is_under_breakpoint(bytes, from))
                     && from.len() == to.len() =>
             {
-                bytes.copy_from_slice(to);
+                let kept = usize::from(*bytes != *from);
+                bytes[kept..].copy_from_slice(&to[kept..]);
                 is_changed = true;
             }
             _ => refused.push(*change),
@@ -141,9 +149,30 @@ fn switch_page(
     if is_changed { memory.write(first, &bytes) } else { Ok(()) }
 }
 
+/// The instruction of a breakpoint.
+const INT3: u8 = 0xcc;
+
+/// Returns whether bytes are those of an active instruction whose first one is a breakpoint. It is
+/// that of a uprobe, since no debugger traces the program meanwhile.
+pub fn is_under_breakpoint(bytes: &[u8], active: &[u8]) -> bool {
+    match (bytes, active) {
+        ([INT3, bytes @ ..], [_, active @ ..]) => bytes == active,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_breakpoint_stands_for_the_first_byte_alone() {
+        let active = [0xe9, 1, 2, 3, 4];
+        assert!(is_under_breakpoint(&[0xcc, 1, 2, 3, 4], &active));
+        for bytes in [&active[..], &[0xcc, 1, 2, 3, 5], &[0xcc, 1, 2, 3], &[0xcc], &[], &[0x0f, 1, 2, 3, 4]] {
+            assert!(!is_under_breakpoint(bytes, &active), "{bytes:x?}");
+        }
+    }
 
     #[test]
     fn a_thread_stands_before_an_instruction_or_inside_of_it() {
