@@ -85,7 +85,8 @@ pub fn bytes_behind(bytes: &[u8]) -> u64 {
     File::read(bytes).map_or(0, |file| file.length() - own_end(&file))
 }
 
-/// Returns the end of a file's parts. A few zeros behind the last one, which align it, belong to it.
+/// Returns the end of a file's parts. A few zeros behind the last one, which align it, belong to
+/// it.
 fn own_end(file: &File<'_>) -> u64 {
     let parts = file.segments.iter().map(Segment::range).chain(file.sections.iter().map(Section::range));
     let end = parts.map(|it| it.end).max().unwrap_or_default();

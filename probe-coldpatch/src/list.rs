@@ -104,7 +104,7 @@ impl List {
                 "has the build id {other}, and the list is of the build {own}"
             )));
         }
-        // A probe that has jumps alone is none of the file's.
+        // A probe that has jumps alone has no entry in the table.
         let with_sites = self.probes.iter().filter(|it| !it.sites.is_empty()).cloned().collect();
         let listed = Self { probes: with_sites, ..self.clone() };
         let probes = listed.probes()?;
