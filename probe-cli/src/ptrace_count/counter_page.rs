@@ -18,7 +18,7 @@ use probe_inject::{Mapping, Memory};
 use super::instruction::{Code, Counted, STUB_LEN};
 
 const PAGE: u64 = 4096;
-const MAGIC: [u8; 16] = *b"probectl counts2";
+const MAGIC: [u8; 16] = *b"probectl counts3";
 /// Bytes before the sites.
 const HEADER_LEN: u64 = 24;
 /// Marks an empty slot. No JMP can reach from this address.

@@ -4,11 +4,13 @@
 //! |---|---|---|
 //! | a site's NOP | `jmp stub` | `jmp` behind the site |
 //! | `call hook` | `call stub` | `jmp hook` |
-//! | `call *hook@GOTPCREL(%rip)` | a prefix, `call stub` | `jmp *hook@GOTPCREL(%rip)` |
+//! | `call *hook@GOTPCREL(%rip)` | `call *stub's pointer(%rip)` | `jmp *hook@GOTPCREL(%rip)` |
 //! | `jmp hook` | `jmp stub` | `jmp hook` |
-//! | `jmp *hook@GOTPCREL(%rip)` | a prefix, `jmp stub` | `jmp *hook@GOTPCREL(%rip)` |
+//! | `jmp *hook@GOTPCREL(%rip)` | `jmp *stub's pointer(%rip)` | `jmp *hook@GOTPCREL(%rip)` |
 //!
-//! So a hook has its calls as before, and returns to where it would have returned. The stubs:
+//! So a hook has its calls as before, and returns to where it would have returned. Calls and jumps
+//! keep their first byte, so a uprobe may come and go. At a site it may not: the kernel writes the
+//! NOP's first byte when it goes. The stubs:
 //!
 //! ```text
 //! of a site: lea rsp, [rsp - 128]      of a hook: pushfq
@@ -16,7 +18,7 @@
 //!          6 lock inc qword [counter]           9 popfq
 //!         14 popfq                             10 jmp …
 //!         15 lea rsp, [rsp + 128]
-//!         23 jmp …
+//!         23 jmp …                             24 its pointer: the address of the stub
 //! ```
 //! A site may lie in a function that uses the red zone. Nothing lives below the stack pointer where
 //! a function calls another one, or ends with a jump to it. A stub changes no register but the
@@ -36,11 +38,13 @@ const MAX_LEN: usize = 7;
 /// Bytes from one stub to the next.
 pub const STUB_LEN: u64 = STUB_SIZE as u64;
 const STUB_SIZE: usize = 32;
+/// The prefix for addresses of 32 bits.
+const ADDRESS_SIZE: u8 = 0x67;
+/// The offset of a stub's own address, for calls through pointers.
+const POINTER: usize = STUB_SIZE - 8;
 const RED_ZONE: u64 = 128;
 const JMP: u8 = 0xe9;
 const CALL: u8 = 0xe8;
-/// A prefix that changes neither a CALL nor a JMP behind it.
-const CS: u8 = 0x2e;
 
 /// The bytes of an instruction, behind their number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -96,8 +100,10 @@ impl Counted {
 
     /// Makes a call of a hook, or a jump to one, of its bytes; `None` if they are none.
     pub fn hook(addr: u64, bytes: &[u8]) -> Option<Self> {
-        Way::of(addr, bytes)?;
-        Some(Self { addr, code: Code::new(bytes)? })
+        let (_, way) = Way::of(addr, bytes)?;
+        // With this prefix, no pointer above 4 GiB can be reached.
+        let is_near = matches!(way, Way::Through(_)) && bytes.first() == Some(&ADDRESS_SIZE);
+        (!is_near).then(|| Code::new(bytes).map(|code| Self { addr, code }))?
     }
 
     /// Returns the bytes that stand for it in a region's header.
@@ -135,11 +141,16 @@ impl Counted {
 
     /// Returns the instruction in its place that leads to a stub; `None` if that is too far away.
     pub fn active(&self, stub: u64) -> Option<Code> {
-        let (is_jump, _) = self.decoded()?;
-        let mut code = vec![CS; self.code.bytes().len()];
+        let (is_jump, next) = self.decoded()?;
+        let mut code = self.code.bytes().to_vec();
         let at = code.len().checked_sub(JUMP_LEN)?;
-        code[at] = if is_jump { JMP } else { CALL };
-        code[at + 1..].copy_from_slice(&distance(self.end(), stub)?);
+        let to = if let Next::Hook(Way::Through(_)) = next {
+            stub.wrapping_add(POINTER as u64)
+        } else {
+            code[at] = if is_jump { JMP } else { CALL };
+            stub
+        };
+        code[at + 1..].copy_from_slice(&distance(self.end(), to)?);
         Code::new(&code)
     }
 
@@ -165,6 +176,9 @@ impl Counted {
         code.extend(opcode);
         code.extend(distance(at + code.len() as u64 + 4, to)?);
         code.resize(STUB_SIZE, 0xcc);
+        if let Next::Hook(Way::Through(_)) = next {
+            code[POINTER..].copy_from_slice(&at.to_le_bytes());
+        }
         code.try_into().ok()
     }
 
@@ -277,7 +291,14 @@ mod tests {
             // A return leads behind the call that was there.
             let active = hook.active(AT).unwrap();
             let led = decoded(active.bytes(), ADDR);
-            assert_eq!((led.len(), led[0].len(), led[0].near_branch_target()), (1, bytes.len(), AT));
+            assert_eq!((led.len(), led[0].len(), active.bytes()[0]), (1, bytes.len(), bytes[0]));
+            if is_through {
+                let pointer = usize::try_from(led[0].ip_rel_memory_address() - AT).unwrap();
+                let stub = hook.stub(AT, COUNTER).unwrap();
+                assert_eq!(stub[pointer..pointer + 8], AT.to_le_bytes());
+            } else {
+                assert_eq!(led[0].near_branch_target(), AT);
+            }
             assert_eq!(led[0].mnemonic(), if is_jump { Mnemonic::Jmp } else { Mnemonic::Call });
             assert_eq!(Counted::from_bytes(hook.to_bytes()), Some(hook));
         }
@@ -286,9 +307,13 @@ mod tests {
 
     #[test]
     fn other_instructions_are_not_counted() {
-        for bytes in
-            [&[0x90; 5][..], &[0xe8, 1, 2, 3], &[0x41, 0xff, 0xd4], &[0x2e, 0x3e, 0xff, 0x15, 0, 0, 0, 0]]
-        {
+        for bytes in [
+            &[0x90; 5][..],
+            &[0xe8, 1, 2, 3],
+            &[0x41, 0xff, 0xd4],
+            &[0x2e, 0x3e, 0xff, 0x15, 0, 0, 0, 0],
+            &[0x67, 0xff, 0x15, 0, 0, 0, 0],
+        ] {
             assert_eq!(Counted::hook(ADDR, bytes), None, "{bytes:x?}");
         }
         let mut bytes = Counted::site(ADDR).to_bytes();
