@@ -18,7 +18,7 @@ use crate::sleds::{PATCHABLE, SUM, XRAY, compiled, hits, tally};
 
 /// Toggles while the program runs.
 fn rounds() -> usize {
-    if whole::is_asked_for() { 2_000 } else { 100 }
+    if whole::is_asked_for() { 2_000 } else { 40 }
 }
 
 /// Attaches consumers and detaches them again and again, while one attachment stays, and others
