@@ -190,7 +190,7 @@ impl Counting {
                 }
             }
         }
-        let kept = switch(&mut self.process, &changes)?;
+        let kept = switch(&mut self.process, &changes)?.refused;
         refused += kept.len() as u64;
         self.counted = changes.iter().map(|it| it.site).collect();
         kept.iter().for_each(|it| _ = self.counted.remove(&it.site));
@@ -279,20 +279,19 @@ impl Counting {
     pub fn disarm(&mut self) -> Result<(), Failure> {
         let _priority = raise_priority();
         let active = self.regions.iter().flat_map(active_sites);
-        let active: Vec<_> = active.collect();
-        let is_covered = |it: &&(Counted, Code)| is_covered(self.process.memory(), it);
-        let covered = active.iter().filter(is_covered).count() as u64;
-        if covered != 0 {
-            self.notes.push(format!(
-                "hits of {} may be missing: a uprobe or a breakpoint came onto the instruction meanwhile",
-                count(covered, "site")
-            ));
-        }
         let change =
             |(it, from): (Counted, Code)| Change { site: it.addr, from, to: it.code, restores: true };
-        let changes: Vec<_> = active.into_iter().map(change).collect();
+        let changes: Vec<_> = active.map(change).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
-        let detached = switch(&mut self.process, &changes).and_then(|_| self.detach_threads());
+        let detached = switch(&mut self.process, &changes).and_then(|switched| {
+            if switched.under_breakpoints != 0 {
+                self.notes.push(format!(
+                    "hits of {} may be missing: a uprobe or a breakpoint came onto the instruction meanwhile",
+                    count(switched.under_breakpoints, "site")
+                ));
+            }
+            self.detach_threads()
+        });
         detached.map_err(|error| {
             Failure::Input(format!(
                 "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
@@ -386,12 +385,6 @@ fn leads_to_stub(memory: &Memory, it: &(Counted, Code)) -> bool {
     let (site, active) = it;
     let bytes = memory.bytes(site.addr, active.bytes().len());
     bytes.is_ok_and(|bytes| bytes == active.bytes() || is_under_breakpoint(&bytes, active.bytes()))
-}
-
-/// Returns whether the first byte of an active instruction is a breakpoint.
-fn is_covered(memory: &Memory, (site, active): &(Counted, Code)) -> bool {
-    let bytes = memory.bytes(site.addr, active.bytes().len());
-    bytes.is_ok_and(|bytes| is_under_breakpoint(&bytes, active.bytes()))
 }
 
 /// Returns the sites of a region, and the instruction that leads each to its stub.

@@ -52,12 +52,21 @@ fn is_within_page(start: u64, end: u64) -> bool {
     start < end && start / PAGE == (end - 1) / PAGE
 }
 
-/// Makes the changes. Returns those that were not made, since the site has other bytes or none.
+/// The result of a switch.
+#[derive(Default, Debug)]
+pub struct Switched {
+    /// The changes that were not made, since the site has other bytes or none.
+    pub refused: Vec<Change>,
+    /// The number of changes that were made behind a breakpoint.
+    pub under_breakpoints: u64,
+}
+
+/// Makes the changes.
 ///
 /// # Errors
 /// If the threads can't be stopped, or the text can't be written. Changes may have been made.
-pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, InjectError> {
-    let mut refused = Vec::new();
+pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Switched, InjectError> {
+    let mut switched = Switched::default();
     let mut done = 0;
     let pid = process.pid();
     while done < changes.len() {
@@ -65,19 +74,15 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
             // Back off for as long as the program was stopped.
             thread::sleep(HALT_LIMIT);
         }
-        let made = process.halt(|halted| switch_for_a_while(halted, &changes[done..], &mut refused))?;
+        let made = process.halt(|halted| switch_for_a_while(halted, &changes[done..], &mut switched))?;
         let step = "its code can't be written";
         done += made.map_err(|error| InjectError::System { pid, step, error })?;
     }
-    Ok(refused)
+    Ok(switched)
 }
 
 /// Makes changes until the time is over, those of one page at least. Returns how many were tried.
-fn switch_for_a_while(
-    halted: &Halted<'_>,
-    changes: &[Change],
-    refused: &mut Vec<Change>,
-) -> io::Result<usize> {
+fn switch_for_a_while(halted: &Halted<'_>, changes: &[Change], switched: &mut Switched) -> io::Result<usize> {
     let mut positions = Vec::new();
     // A thread without registers is one that has ended.
     let _ = halted.each_thread(|registers| {
@@ -90,7 +95,7 @@ fn switch_for_a_while(
         if done != 0 && halted.elapsed() > HALT_LIMIT {
             break;
         }
-        switch_page(halted.memory(), changes, &positions, refused)?;
+        switch_page(halted.memory(), changes, &positions, switched)?;
         done += changes.len();
     }
     Ok(done)
@@ -118,14 +123,14 @@ fn switch_page(
     memory: &Memory,
     changes: &[Change],
     positions: &ThreadPositions,
-    refused: &mut Vec<Change>,
+    switched: &mut Switched,
 ) -> io::Result<()> {
     let first = changes.iter().map(|it| it.site).min().unwrap_or_default() & !7;
     let end = changes.iter().map(Change::end).max().unwrap_or_default().checked_next_multiple_of(8);
     let len = end.map_or(0, |end| end.saturating_sub(first));
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
     if memory.read(first, &mut bytes).is_err() {
-        refused.extend_from_slice(changes);
+        switched.refused.extend_from_slice(changes);
         return Ok(());
     }
     let mut is_changed = false;
@@ -141,9 +146,10 @@ fn switch_page(
             {
                 let kept = usize::from(*bytes != *from);
                 bytes[kept..].copy_from_slice(&to[kept..]);
+                switched.under_breakpoints += kept as u64;
                 is_changed = true;
             }
-            _ => refused.push(*change),
+            _ => switched.refused.push(*change),
         }
     }
     if is_changed { memory.write(first, &bytes) } else { Ok(()) }
