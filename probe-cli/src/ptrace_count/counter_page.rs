@@ -9,9 +9,9 @@
 //! object: a JMP reaches 2 GiB. [`instruction`](super::instruction) has the stubs.
 //!
 //! The increment has a lock, since nobody knows how a program without a runtime tells its threads
-//! apart. A stub has no call, and its address is nowhere but in the instruction that leads to it.
-//! So a thread in a stub stands at one of few places, and [`Counted::remainder`] tells the work
-//! that remains.
+//! apart. A stub has no call. Its address is nowhere but in the instruction that leads to it, and
+//! behind its own code for a call through a pointer. So a thread in a stub stands at one of few
+//! places, and [`Counted::remainder`] tells the work that remains.
 
 use probe_inject::{Mapping, Memory};
 
