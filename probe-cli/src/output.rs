@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
 use probe_report::View;
@@ -53,12 +53,14 @@ pub struct Output {
     pub notes: Vec<String>,
     /// How the command ends.
     pub exit: Exit,
+    /// How the program has ended that the command has started, if that matters to callers.
+    pub ended: Option<ExitStatus>,
 }
 
 impl Output {
     /// Shows a text.
     pub fn text(out: String) -> Self {
-        Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done }
+        Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done, ended: None }
     }
 
     /// Shows a view, in the width of stdout.

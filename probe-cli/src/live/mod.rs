@@ -10,6 +10,7 @@ mod program;
 mod screen;
 mod stop;
 
+pub use child::ChildProgram;
 pub use flight_recorders::{flight_recorders, only_flight_recorder, snapshot_format};
 pub use program::{Process, Program, attachment_notes, connect, unless_ended};
 pub use screen::{Screen, Shown};

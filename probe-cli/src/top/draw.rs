@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
-use ratatui::Frame;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Cell;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Table};
+use ratatui::{Frame, Terminal};
 
 use super::figure::{Figure, or_dash};
 use super::functions::{Edge, Function};
@@ -23,6 +25,8 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const WIDE_COLUMNS: u16 = 110;
 /// From this width on, the source is shown, too.
 const WIDEST_COLUMNS: u16 = 150;
+/// The most functions that are shown after the end.
+const MOST_LAST_ROWS: u16 = 10_000;
 /// The width of the source's column.
 const SOURCE_WIDTH: u16 = 36;
 
@@ -97,6 +101,25 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
         Page::Help => KEYS_OF_HELP,
     };
     frame.render_widget(Paragraph::new(Line::styled(of_page, DIM)), keys);
+}
+
+/// Returns the functions that were called as text, below the heading, in a width.
+pub fn draw_last(view: &mut View, width: u16) -> String {
+    const HEADINGS: u16 = 3;
+    view.page = Page::Functions;
+    view.snapshot.functions.retain(|it| it.calls.is_some_and(|it| it.value > 0.0));
+    (view.chosen, view.first) = (None, 0);
+    let rows = u16::try_from(view.rows().len().max(1)).unwrap_or(MOST_LAST_ROWS).min(MOST_LAST_ROWS);
+    let area = Rect::new(0, 0, width.max(1), HEADINGS + rows);
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(area.width, area.height));
+    let Ok(_) = terminal.draw(|frame| {
+        let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
+        frame.render_widget(Paragraph::new(heading(view)), head);
+        functions(view, frame, body);
+    });
+    let cells = terminal.backend().buffer().content();
+    let lines = cells.chunks(area.width.into()).map(|row| row.iter().map(Cell::symbol).collect::<String>());
+    lines.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// Returns the program, and the cost of its probes.

@@ -18,7 +18,7 @@ mod terminal;
 mod threads;
 mod view;
 
-pub use draw::draw;
+pub use draw::{draw, draw_last};
 pub use poller::{Poller, Query};
 pub use terminal::FullScreen;
 pub use view::{Key, View};

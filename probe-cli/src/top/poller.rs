@@ -261,9 +261,16 @@ impl Worker {
             }
             self.ask(next)?;
             latest.put(self.take_snapshot());
-            // One that is about to exit waits for this connection's end.
-            if self.program.client.wait_for_end(Duration::ZERO)? != Liveness::Running {
-                return Err(ClientError::Ended);
+            match self.program.client.wait_for_end(Duration::ZERO)? {
+                Liveness::Running => (),
+                // It waits for this connection's end, and has made all of its calls.
+                Liveness::Exiting => {
+                    self.all.next = next;
+                    self.ask(next)?;
+                    latest.put(self.take_snapshot());
+                    return Err(ClientError::Ended);
+                }
+                Liveness::Ended => return Err(ClientError::Ended),
             }
             // A late answer skips the moments that it missed.
             next = (next + REPORT_INTERVALS[0]).max(Instant::now());

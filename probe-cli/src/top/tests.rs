@@ -8,11 +8,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 
-use super::draw;
 use super::functions::{Callers, Function, Functions, Program};
 use super::poller::{LatestSnapshot, Query, Snapshot};
 use super::threads::Thread;
 use super::view::{Column, Key, Page, View};
+use super::{draw, draw_last};
 
 /// Returns the screen's lines, without spaces at their ends.
 fn screen(view: &mut View, width: u16, height: u16) -> String {
@@ -103,6 +103,22 @@ fn view() -> View {
         ..Snapshot::default()
     });
     view
+}
+
+#[test]
+fn the_last_table_has_what_was_called() {
+    let expected = "\
+shop\\u{7} (4711), runtime 0.1.0, 4 threads, CPU 100 %, 3 lost
+cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
+  function                        rate /s▼  wall self     mean      p50      p99
+  shop::serve                       ~2.50k    ~10.0 % ~2.50 µs        -        -
+* shop::store::price                 2.00k          -  1.23 µs  1.20 µs  5.00 ms
+";
+    let mut view = view();
+    view.press(Key::Char('?'));
+    assert_eq!(draw_last(&mut view, 80), expected);
+    // Nothing is known yet.
+    assert_eq!(draw_last(&mut View::new(), 80).lines().count(), 4);
 }
 
 #[test]

@@ -1,22 +1,26 @@
 //! `top`: the functions of a running program on the whole terminal.
 
 use std::io::{self, IsTerminal};
+use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal;
 
 use super::measure::start_detached;
 use crate::args::Top;
-use crate::live::Stop;
+use crate::live::{ChildProgram, Stop};
 use crate::output::{Failure, Output};
-use crate::top::{FullScreen, Key, Poller, Query, View, draw};
+use crate::top::{FullScreen, Key, Poller, Query, View, draw, draw_last};
 
 /// The time between two looks at keys, answers and signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for the program to make all latent. It does so by itself when the connection ends.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time between two looks at a program that is about to end.
+const EXIT_INTERVAL: Duration = Duration::from_millis(2);
 /// Rows of a page.
 const PAGE_ROWS: isize = 20;
 
@@ -30,19 +34,39 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     let stop = Stop::on_signals()?;
     let mut program = start_detached(&args.target, &stop)?;
     // The thread that asks may wait for an answer until this process ends.
-    let _started = program.take_child();
+    let started = program.take_child();
     stop.before_exit(FullScreen::restore_before_exit);
     let poller = Poller::start(program, args.selector.clone());
     let screen =
         FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));
     let shown = screen.and_then(|screen| run_screen(screen, &poller, &stop));
-    let ended = poller.finish(EXIT_TIMEOUT);
-    shown?;
-    Ok(Output::notes(ended.into_iter().collect()))
+    let reason = poller.finish(EXIT_TIMEOUT);
+    let last = shown?;
+    let ended = started.filter(|_| last.is_some()).and_then(|it| wait(it, &stop));
+    let failed = ended.filter(|it| !it.success()).map(|it| format!("the program has failed: {it}"));
+    let out = last.map_or_else(String::new, |mut view| draw_last(&mut view, width()));
+    Ok(Output { out, ended, ..Output::notes(reason.into_iter().chain(failed).collect()) })
 }
 
-/// Shows answers and takes keys, until somebody ends it or the connection has ended.
-fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<(), Failure> {
+/// Returns the width of the terminal.
+fn width() -> u16 {
+    terminal::size().map_or(80, |(width, _)| width)
+}
+
+/// Waits for the end of the program, which has ended the connection, or for a signal.
+fn wait(mut program: ChildProgram, stop: &Stop) -> Option<ExitStatus> {
+    loop {
+        let ended = program.exit_status();
+        if ended.is_some() || stop.is_set() {
+            return ended;
+        }
+        thread::sleep(EXIT_INTERVAL);
+    }
+}
+
+/// Shows answers and takes keys, until somebody ends it or the connection has ended. Returns what
+/// is known in the end, unless somebody has ended it.
+fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<Option<View>, Failure> {
     // A terminal that was closed has no reader.
     let closed = |_| Failure::Closed;
     let mut view = View::new();
@@ -55,7 +79,7 @@ fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<()
                 is_new = true;
             }
             Ok(None) => (),
-            Err(()) => return Ok(()),
+            Err(()) => return Ok(Some(view)),
         }
         if is_new {
             screen.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
@@ -74,7 +98,7 @@ fn run_screen(mut screen: FullScreen, poller: &Poller, stop: &Stop) -> Result<()
             poller.send(query);
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Starts a thread that takes keys, and `None` for another size of the terminal. On a terminal that
