@@ -31,7 +31,9 @@ use probe_cli::output::Failure;
 use probe_cli::{commands, output};
 
 use crate::args::{Arguments, Build, Command, Measure, sorted};
-use crate::cargo::{COMPILER, DOCUMENTER, KEEPER, Measured, PROBECTL, Workspace, document, selector};
+use crate::cargo::{
+    COMPILER, DOCUMENTER, KEEPER, Measured, PROBECTL, Workspace, document, exit_code, selector,
+};
 
 /// Runs the program under the name that it was started with: `cargo-probe`, or one of those under
 /// which cargo calls it back.
@@ -44,7 +46,12 @@ pub fn main() -> ExitCode {
             .map_err(|error| Failure::Input(format!("{}: {error}", own.display()))),
         Some(KEEPER) => return lock::keep(&arguments.collect::<Vec<_>>()),
         Some(DOCUMENTER) => document(folder, &arguments.collect::<Vec<_>>()),
-        Some(PROBECTL) => return output::print(commands::run(&probe_cli::args::Arguments::parse())).into(),
+        Some(PROBECTL) => {
+            let done = commands::run(&probe_cli::args::Arguments::parse());
+            let ended = done.as_ref().ok().and_then(|it| it.ended);
+            let exit = output::print(done);
+            return ended.map_or(exit.into(), exit_code);
+        }
         _ => run(&Arguments::parse_from(sorted(env::args_os())).command),
     };
     done.unwrap_or_else(|failure| output::print(Err(failure)).into())
@@ -71,7 +78,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         }
         Command::Trace(measure) => measuring(measure, &format!("slow(over=1ns, at_most={})", u32::MAX)),
         Command::Top(measure) => {
-            (&measure.build, "run", Measured::Probectl(vec!["top".into(), measure.select.clone().into()]))
+            let words = vec!["top".into(), measure.select.clone().into()];
+            (&measure.build, measure.build.command().unwrap_or("run"), Measured::Probectl(words))
         }
         Command::List(build) | Command::Explain(build) => {
             let workspace = Workspace::new(build)?;

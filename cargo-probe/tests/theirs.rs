@@ -414,3 +414,41 @@ fn numbers_are_those_that_a_program_counts_itself() {
     let slack = around / 1000;
     assert!((within - slack..=around + slack).contains(&shown), "{within} {shown} {around}");
 }
+
+/// The terminal is that of `script`, which ends as its command does.
+#[test]
+fn top_ends_as_the_program_does_and_leaves_its_last_table() {
+    if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: there is no `script`");
+        return;
+    }
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("top");
+    let top = |arguments: &str| {
+        let probe = theirs.command(&format!("probe top -q {arguments}"));
+        let words = probe.get_args().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ");
+        let mut script = Command::new("script");
+        for (name, value) in probe.get_envs() {
+            match value {
+                Some(value) => script.env(name, value),
+                None => script.env_remove(name),
+            };
+        }
+        let line = format!("stty cols 200 rows 50; {} {words}", env!("CARGO_BIN_EXE_cargo-probe"));
+        script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        script.current_dir(&*theirs.folder).stdin(Stdio::piped()).output().unwrap()
+    };
+    let plain = theirs.cargo("run --example tally -q -- 3", None);
+    let ended = top("--example tally -- 3");
+    assert_eq!((ended.status.code(), plain.status.code()), (Some(5), Some(5)), "{}", out(&ended));
+    // Behind the screen, which the terminal forgets.
+    let (_, table) = out(&ended).split_once("\x1b[?1049l").unwrap();
+    assert!(table.contains("note: the program has failed: exit status: 5"), "{table}");
+    for (name, numbers) in tally(&plain) {
+        let row = row(table, &name);
+        // Behind its number of calls is its place.
+        assert_eq!(row[row.len() - 2], numbers[0].to_string(), "{name}: {table}");
+    }
+    let ended = top("-- abort");
+    assert_eq!(ended.status.code(), Some(128 + 6), "{}", out(&ended));
+}
