@@ -143,6 +143,8 @@ struct Unit {
     folder: PathBuf,
     /// The root of the mirror.
     mirror: PathBuf,
+    /// The folder of all mirrors: of all choices.
+    mirrors: PathBuf,
     /// The folder in which the compiler was started.
     home: PathBuf,
     /// The root file, as the compiler is told it.
@@ -161,6 +163,7 @@ impl Unit {
         is_of_workspace: bool,
     ) -> io::Result<Self> {
         let home = env::current_dir()?;
+        let mirrors = folder.parent().unwrap_or(folder).to_owned();
         let folder = folder.join("crates").join(invocation.unit_name());
         let mirror = folder.join("mirror");
         fs::create_dir_all(&mirror)?;
@@ -223,7 +226,7 @@ impl Unit {
             functions,
             unread,
         };
-        Ok(Self { folder, mirror, home, root, sources, listing, places })
+        Ok(Self { folder, mirror, mirrors, home, root, sources, listing, places })
     }
 
     fn found(&self, number: usize) -> Option<(&Source, &FoundFunction)> {
@@ -276,7 +279,7 @@ impl Unit {
         if let Some(root) = self.sources.first() {
             texts.entry(self.home.join(&root.path)).or_insert_with(|| root.text.clone());
         }
-        mirror::update(&self.mirror, &top(&self.home), &texts)?;
+        mirror::update(&self.mirror, &top(&self.home), &self.mirrors, &texts)?;
         Ok(true)
     }
 

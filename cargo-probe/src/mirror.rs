@@ -4,6 +4,9 @@
 //! other entries of these folders are links. So `include_str!("../data")` and `mod x;` find what
 //! they find at home, and no file of the user's is written.
 //!
+//! Mirrors may lie below the folders that they show. None shows the folder of all mirrors, so that
+//! who follows links comes to an end.
+//!
 //! A compiler of the same crate may read the mirror while it is brought up to date, as cargo runs
 //! several at a time: each change is one rename, and a file whose text is the same is not touched.
 
@@ -16,16 +19,18 @@ use std::{fs, io};
 use tempfile::Builder;
 
 /// Brings the mirror at `root` up to date: these files have these texts. Folders above `top` hold
-/// no links.
+/// no links. `mirrors` is the folder of all mirrors.
 ///
 /// # Errors
 /// A folder can't be read, or the mirror can't be written.
-pub fn update(root: &Path, top: &Path, texts: &BTreeMap<PathBuf, String>) -> io::Result<()> {
+pub fn update(root: &Path, top: &Path, mirrors: &Path, texts: &BTreeMap<PathBuf, String>) -> io::Result<()> {
+    let mirrors = fs::canonicalize(mirrors)?;
     let texts: BTreeMap<_, _> = texts.iter().map(|(path, text)| (normal(path), text)).collect();
     let mut folders = BTreeSet::new();
     for path in texts.keys() {
         folders.extend(path.ancestors().skip(1).map(Path::to_owned));
     }
+    folders.extend(mirrors.ancestors().skip(1).filter(|it| it.starts_with(top)).map(Path::to_owned));
     for folder in &folders {
         let here = within(root, folder);
         if fs::symlink_metadata(&here).is_ok_and(|it| !it.is_dir()) {
@@ -34,7 +39,7 @@ pub fn update(root: &Path, top: &Path, texts: &BTreeMap<PathBuf, String>) -> io:
         fs::create_dir_all(&here)?;
         if folder.starts_with(top) {
             let is_own = |entry: &Path| folders.contains(entry) || texts.contains_key(entry);
-            link_entries(folder, &here, is_own)?;
+            link_entries(folder, &here, &mirrors, is_own)?;
         }
     }
     for (path, text) in texts {
@@ -50,12 +55,19 @@ pub fn update(root: &Path, top: &Path, texts: &BTreeMap<PathBuf, String>) -> io:
     Ok(())
 }
 
-/// Makes `here` a folder of links to the entries of `folder`, but for its own ones.
-fn link_entries(folder: &Path, here: &Path, is_own: impl Fn(&Path) -> bool) -> io::Result<()> {
+/// Makes `here` a folder of links to the entries of `folder`, but for its own ones. One entry is
+/// left out.
+fn link_entries(
+    folder: &Path,
+    here: &Path,
+    left_out: &Path,
+    is_own: impl Fn(&Path) -> bool,
+) -> io::Result<()> {
     let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
         fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     };
-    let (wanted, held) = (names(folder)?, names(here)?);
+    let (mut wanted, held) = (names(folder)?, names(here)?);
+    wanted.retain(|name| folder.join(name) != left_out);
     for name in held.difference(&wanted) {
         let stale = here.join(name);
         if fs::symlink_metadata(&stale)?.is_dir() {
@@ -112,6 +124,7 @@ mod tests {
         let (home, root) = (folder.path().join("home"), folder.path().join("mirror"));
         fs::create_dir_all(home.join("src/deep")).unwrap();
         fs::create_dir_all(home.join("data")).unwrap();
+        fs::create_dir_all(&root).unwrap();
         for file in ["src/lib.rs", "src/deep/a.rs", "src/deep/b.rs", "data/c", "d"] {
             fs::write(home.join(file), file).unwrap();
         }
@@ -119,7 +132,7 @@ mod tests {
         let changed = |files: &[&str]| -> BTreeMap<PathBuf, String> {
             files.iter().map(|file| (home.join("x/..").join(file), format!("changed {file}"))).collect()
         };
-        update(&root, &home, &changed(&["src/lib.rs", "src/deep/a.rs"])).unwrap();
+        update(&root, &home, &root, &changed(&["src/lib.rs", "src/deep/a.rs"])).unwrap();
         let texts = ["src/lib.rs", "src/deep/a.rs", "src/deep/b.rs", "src/../data/c", "d"].map(text_of);
         assert_eq!(
             texts,
@@ -131,15 +144,49 @@ mod tests {
         // A folder becomes a link, an entry is gone, another is new.
         fs::remove_file(home.join("d")).unwrap();
         fs::write(home.join("e"), "e").unwrap();
-        update(&root, &home, &changed(&["src/lib.rs"])).unwrap();
+        update(&root, &home, &root, &changed(&["src/lib.rs"])).unwrap();
         assert_eq!([text_of("src/deep/a.rs"), text_of("e")], ["src/deep/a.rs", "e"].map(str::to_owned));
         assert!(!within(&root, &home).join("d").exists() && written("src/lib.rs") == before);
-        update(&root, &home, &changed(&["src/deep/b.rs"])).unwrap();
+        update(&root, &home, &root, &changed(&["src/deep/b.rs"])).unwrap();
         assert_eq!(
             [text_of("src/lib.rs"), text_of("src/deep/b.rs")],
             ["src/lib.rs", "changed src/deep/b.rs"].map(str::to_owned)
         );
         // Nothing of the home has changed.
         assert_eq!(fs::read_to_string(home.join("src/deep/b.rs")).unwrap(), "src/deep/b.rs");
+    }
+
+    #[test]
+    fn who_follows_links_comes_to_an_end() {
+        fn files(folder: &Path) -> Vec<PathBuf> {
+            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap().join("home");
+        let mirrors = home.join("target/probe/mirrors");
+        fs::create_dir_all(home.join("src")).unwrap();
+        let of_user = ["src/a.rs", "target/b", "target/probe/c"].map(|file| home.join(file));
+        let update_all = || {
+            for root in ["one", "other"].map(|name| mirrors.join(name)) {
+                fs::create_dir_all(&root).unwrap();
+                let texts = BTreeMap::from([(home.join("src/a.rs"), "changed".to_owned())]);
+                update(&root, &home, &mirrors, &texts).unwrap();
+            }
+        };
+        fs::create_dir_all(&mirrors).unwrap();
+        for file in &of_user {
+            fs::write(file, "").unwrap();
+        }
+        let in_mirrors =
+            ["one", "other"].map(|name| of_user.each_ref().map(|it| within(&mirrors.join(name), it)));
+        let mut expected = [of_user.to_vec(), in_mirrors.concat()].concat();
+        expected.sort();
+        for _ in 0..2 {
+            update_all();
+            let mut found = files(&home);
+            found.sort();
+            assert_eq!(found, expected);
+        }
     }
 }
