@@ -167,13 +167,6 @@ mod tests {
         let mirrors = home.join("target/probe/mirrors");
         fs::create_dir_all(home.join("src")).unwrap();
         let of_user = ["src/a.rs", "target/b", "target/probe/c"].map(|file| home.join(file));
-        let update_all = || {
-            for root in ["one", "other"].map(|name| mirrors.join(name)) {
-                fs::create_dir_all(&root).unwrap();
-                let texts = BTreeMap::from([(home.join("src/a.rs"), "changed".to_owned())]);
-                update(&root, &home, &mirrors, &texts).unwrap();
-            }
-        };
         fs::create_dir_all(&mirrors).unwrap();
         for file in &of_user {
             fs::write(file, "").unwrap();
@@ -183,7 +176,11 @@ mod tests {
         let mut expected = [of_user.to_vec(), in_mirrors.concat()].concat();
         expected.sort();
         for _ in 0..2 {
-            update_all();
+            for root in ["one", "other"].map(|name| mirrors.join(name)) {
+                fs::create_dir_all(&root).unwrap();
+                let texts = BTreeMap::from([(home.join("src/a.rs"), "changed".to_owned())]);
+                update(&root, &home, &mirrors, &texts).unwrap();
+            }
             let mut found = files(&home);
             found.sort();
             assert_eq!(found, expected);
