@@ -28,7 +28,12 @@ pub fn stdout_width() -> Option<usize> {
         return None;
     }
     let asked = env::var("COLUMNS").ok().and_then(|it| it.parse().ok()).filter(|columns| *columns != 0);
-    Some(asked.unwrap_or_else(|| terminal_size().map_or(80, |(Width(width), _)| width.into())))
+    Some(asked.unwrap_or_else(|| terminal_columns().into()))
+}
+
+/// Returns the width of the terminal itself.
+pub fn terminal_columns() -> u16 {
+    terminal_size().map_or(80, |(Width(width), _)| width)
 }
 
 /// The most bytes of a view that is drawn. A program that is not ours could ask for any number by a

@@ -125,6 +125,11 @@ impl KillHandle {
     }
 }
 
+/// Says that a program has failed, if it has.
+pub fn failure_note(status: ExitStatus) -> Option<String> {
+    (!status.success()).then(|| format!("the program has failed: {status}"))
+}
+
 fn parent(pid: u32) -> Option<u32> {
     Stat::of(pid)?.parent().filter(|pid| *pid != 0)
 }

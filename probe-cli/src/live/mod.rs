@@ -10,7 +10,7 @@ mod program;
 mod screen;
 mod stop;
 
-pub use child::ChildProgram;
+pub use child::{ChildProgram, failure_note};
 pub use flight_recorders::{flight_recorders, only_flight_recorder, snapshot_format};
 pub use program::{Process, Program, attachment_notes, connect, unless_ended};
 pub use screen::{Screen, Shown};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Attached, Client, ClientError, FailureKind, sockets};
 
-use super::child::ChildProgram;
+use super::child::{ChildProgram, failure_note};
 use super::injected_agent::{InjectedAgent, wait_agent_exit, waiting_for_exit};
 use super::stop::{Stop, WatchEnd};
 use crate::inject::inject;
@@ -221,8 +221,7 @@ impl Process {
     /// it has left running; [`end_reason`](Self::end_reason) has named these after a disconnection.
     pub fn finish(mut self, watched: WatchEnd) -> Vec<String> {
         let Some(mut child) = self.child.take() else { return Vec::new() };
-        let status = child.wait();
-        let failure = status.filter(|it| !it.success()).map(|it| format!("the program has failed: {it}"));
+        let failure = child.wait().and_then(failure_note);
         let left = (watched == WatchEnd::Stopped).then(|| orphans_note(&child)).flatten();
         failure.into_iter().chain(left.map(|left| format!("the program has ended{left}"))).collect()
     }

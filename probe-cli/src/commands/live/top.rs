@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal;
 
 use super::measure::start_detached;
 use crate::args::Top;
-use crate::live::{ChildProgram, Stop};
+use crate::live::{ChildProgram, Stop, failure_note};
 use crate::output::{Failure, Output};
+use crate::terminal_width::terminal_columns;
 use crate::top::{FullScreen, Key, Poller, Query, View, draw, draw_last};
 
 /// The time between two looks at keys, answers and signals.
@@ -43,14 +43,9 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Output, Failure> {
     let reason = poller.finish(EXIT_TIMEOUT);
     let last = shown?;
     let ended = started.filter(|_| last.is_some()).and_then(|it| wait(it, &stop));
-    let failed = ended.filter(|it| !it.success()).map(|it| format!("the program has failed: {it}"));
-    let out = last.map_or_else(String::new, |mut view| draw_last(&mut view, width()));
+    let failed = ended.and_then(failure_note);
+    let out = last.map_or_else(String::new, |mut view| draw_last(&mut view, terminal_columns()));
     Ok(Output { out, ended, ..Output::notes(reason.into_iter().chain(failed).collect()) })
-}
-
-/// Returns the width of the terminal.
-fn width() -> u16 {
-    terminal::size().map_or(80, |(width, _)| width)
 }
 
 /// Waits for the end of the program, which has ended the connection, or for a signal.
