@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Cell;
+use ratatui::Frame;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table};
-use ratatui::{Frame, Terminal};
+use ratatui::widgets::{Paragraph, Row, Table, Widget};
 
 use super::figure::{Figure, or_dash};
 use super::functions::{Edge, Function};
@@ -71,7 +70,7 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(heading(view)), head);
     view.visible.clear();
     match view.page {
-        Page::Functions => functions(view, frame, body),
+        Page::Functions => functions(view, frame.buffer_mut(), body),
         Page::Callers => callers(view, frame, body),
         Page::Threads => threads(view, frame, body),
         Page::Help => frame.render_widget(Paragraph::new(HELP_LINES.join("\n")), body),
@@ -111,14 +110,14 @@ pub fn draw_last(view: &mut View, width: u16) -> String {
     (view.chosen, view.first) = (None, 0);
     let rows = u16::try_from(view.rows().len().max(1)).unwrap_or(MOST_LAST_ROWS).min(MOST_LAST_ROWS);
     let area = Rect::new(0, 0, width.max(1), HEADINGS + rows);
-    let Ok(mut terminal) = Terminal::new(TestBackend::new(area.width, area.height));
-    let Ok(_) = terminal.draw(|frame| {
-        let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
-        frame.render_widget(Paragraph::new(heading(view)), head);
-        functions(view, frame, body);
-    });
-    let cells = terminal.backend().buffer().content();
-    let lines = cells.chunks(area.width.into()).map(|row| row.iter().map(Cell::symbol).collect::<String>());
+    let mut buffer = Buffer::empty(area);
+    let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
+    Paragraph::new(heading(view)).render(head, &mut buffer);
+    functions(view, &mut buffer, body);
+    let lines = buffer
+        .content()
+        .chunks(area.width.into())
+        .map(|row| row.iter().map(Cell::symbol).collect::<String>());
     lines.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
@@ -159,7 +158,7 @@ fn heading(view: &View) -> Vec<Line<'static>> {
 /// A column of numbers: its heading, its width, and its text for a function.
 type NumberColumn = (String, u16, fn(&Function) -> String);
 
-fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
+fn functions(view: &mut View, buffer: &mut Buffer, area: Rect) {
     let height = usize::from(area.height.saturating_sub(1));
     let (place, first, rows): (usize, usize, Vec<Function>) = {
         let rows = view.rows();
@@ -198,7 +197,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     heading.extend(numbers.iter().map(|(name, width, _)| right(name, usize::from(*width))));
     heading.extend(has_source.then(|| "place".to_owned()));
     let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(heading).style(BOLD));
-    frame.render_widget(table, area);
+    table.render(area, buffer);
     if rows.is_empty() && height != 0 {
         let nothing = if view.snapshot.functions.is_empty() {
             "no functions among the selected probes; `probectl count` shows hits of others"
@@ -206,7 +205,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
             "no function matches the filter"
         };
         let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        frame.render_widget(Paragraph::new(nothing), below);
+        Paragraph::new(nothing).render(below, buffer);
     }
 }
 
