@@ -234,7 +234,8 @@ fn write(probes: &[(&Identity, u64)], is_group: bool, to: &mut String) -> core::
             file.len(),
         )?;
         if fits {
-            writeln!(to, "\t.ascii \"{text}\"\n\t.zero {}", INLINE_TEXT - length)?;
+            // Of `.zero 0`, GNU as warns.
+            writeln!(to, "\t.ascii \"{text}\"\n\t.fill {}", INLINE_TEXT - length)?;
         } else {
             writeln!(to, "\t.zero {INLINE_TEXT}")?;
             write!(long, "{address}:\n\t.ascii \"{text}\"\n")?;

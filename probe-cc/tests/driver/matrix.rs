@@ -237,6 +237,21 @@ fn mistakes_in_assembly() {
     }
 }
 
+/// A name and a file fill their place in a definition, or leave a byte of it, or take one more. The
+/// assembler has nothing to warn of.
+#[test]
+fn names_that_fill_a_definition() {
+    let names = (143..=145).map(|bytes| "f".repeat(bytes - "a.c".len()));
+    let source = names.map(|name| format!("void {name}(void) {{}}\n")).collect::<Vec<_>>().concat();
+    for compiler in compilers() {
+        let folder = folder("names", &[("a.c", &source)]);
+        let args = ["-Wa,--fatal-warnings", "-c", "a.c"];
+        let output = crate::place::done(compiler.probed(false).current_dir(&*folder).args(args));
+        assert_eq!(text(&output.stderr), "", "{compiler:?}");
+        assert_eq!(sites(&std::fs::read(folder.join("a.o")).unwrap()), 6, "{compiler:?}");
+    }
+}
+
 /// Functions without sites are the plain compiler's, byte by byte; so is debug information.
 #[test]
 fn functions_without_sites_are_as_ever() {
