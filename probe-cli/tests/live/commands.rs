@@ -48,11 +48,17 @@ fn a_measurement_of_nothing_is_one() {
         let ran = run(&folder, &[arguments, &["--json", "-p", &pid, "zzz", "--for", "1ms"]].concat());
         assert!(ran.code == Some(4) && ran.err.starts_with(&format!("note: {nothing}")), "{ran:?}");
     }
-    let ran = run(&folder, &["latency", "-p", &pid, HALF, "--for", "1ms"]);
-    let needs = format!(
-        "note: `{HALF}` matches points only, and `latency` needs functions; `count` and `trace` take points\n"
-    );
-    assert_eq!((ran.code, ran.err), (Some(4), needs));
+    let why = "points have no calls; select functions, or count or trace";
+    for command in ["latency", "calls", "profile", "perf"] {
+        let ran = run(&folder, &[command, "-p", &pid, HALF, "--for", "1ms"]);
+        assert_eq!((ran.code, &*ran.err), (Some(4), ""), "{command}");
+        assert_eq!(ran.out.matches(&format!("{HALF} is left out: {why} it\n")).count(), 1, "{}", ran.out);
+        let ran = run(&folder, &[command, "--json", "-p", &pid, HALF, "--for", "1ms"]);
+        let note = format!("note: `{HALF}` matches points only: {why} them\n");
+        assert_eq!((ran.code, ran.err), (Some(4), note), "{command}");
+        let document: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(document["left_out"][0]["function"], HALF, "{document}");
+    }
     assert_eq!(run(&folder, &["count", "-p", &pid, WORK, "--for", "1ms"]).code, Some(0));
     let ran = run(&folder, &["enable", "-p", &pid, "**=call_tree"]);
     assert!(ran.code == Some(2) && ran.err.contains("did you mean `call-tree`?"), "{ran:?}");

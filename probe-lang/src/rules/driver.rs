@@ -17,6 +17,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::engine::{Engine, Step};
+use super::figure::TIMES;
 use super::host::{Answer, Event, Firing, HostError, RuleHost};
 use super::ref_counted::RefCountedSpecs;
 use super::rule::{Action, snapshot_recorder};
@@ -177,10 +178,15 @@ impl<H: RuleHost> RuleDriver<H> {
             self.log_failure(None, spec, detached)?;
             return Ok(reading);
         }
+        let is_explained = !notes.is_empty();
         self.log_notes(None, notes)?;
         if !self.engine.is_renewed(at)
             && let Some(baseline) = self.read_source(at, None)?
         {
+            if baseline.rows.is_empty() && spec.ends_with(TIMES) && !is_explained {
+                let note = format!("{spec}: points have no calls; name functions, or take their `rate`");
+                self.log_notes(None, vec![note])?;
+            }
             self.engine.begin(at, baseline);
         }
         Ok(None)

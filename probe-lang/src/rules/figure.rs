@@ -96,13 +96,16 @@ impl Function {
     }
 }
 
+/// The consumer of figures of calls' times.
+pub(super) const TIMES: &str = "latency(buckets)";
+
 impl Figure {
     /// A figure of hits, or of the times of calls.
     pub(super) fn of_hits(function: Function, selector: &str) -> Self {
         let (consumer, unit) = match function {
             Function::Rate => ("count", Unit::Rate),
             Function::Count => ("count", Unit::Number),
-            _ => ("latency(buckets)", Unit::Time),
+            _ => (TIMES, Unit::Time),
         };
         let text = format!("{}({selector})", function.name());
         Self { function, spec: format!("{selector}={consumer}"), text, unit }

@@ -116,12 +116,20 @@ impl Function {
 pub struct LeftOut {
     /// The function.
     pub function: Function,
-    /// The kinds that were not selected, or that the program does not have.
+    /// The kinds that were not selected, or that the program does not have. None are missing from a
+    /// point, which has no calls: it is left out if a selection has no function.
     pub missing: Vec<Kind>,
 }
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_point() {
+            let path = &self.function.path;
+            return write!(
+                f,
+                "{path} is left out: points have no calls; select functions, or count or trace it"
+            );
+        }
         let missing: Vec<_> = self.missing.iter().map(|kind| kind.name()).collect();
         let (was, has) = if missing.len() == 1 { ("was", "it") } else { ("were", "them") };
         write!(
@@ -226,8 +234,10 @@ pub fn missing(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     if lost != 0 {
         lines.push(format!("{} not measured: too many under way, or no memory", was(lost, "call")));
     }
-    lines.extend(left_out.iter().take(3).map(ToString::to_string));
-    match left_out.len().saturating_sub(3) {
+    // All points are left out for one reason.
+    let said = if left_out.first().is_some_and(LeftOut::is_point) { 1 } else { 3 };
+    lines.extend(left_out.iter().take(said).map(ToString::to_string));
+    match left_out.len().saturating_sub(said) {
         0 => (),
         1 => lines.push("and so is 1 other".to_owned()),
         others => lines.push(format!("and so are {others} others")),
@@ -241,6 +251,11 @@ pub fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
 }
 
 impl LeftOut {
+    #[doc(hidden)]
+    pub fn is_point(&self) -> bool {
+        self.missing.is_empty()
+    }
+
     pub fn row(&self) -> Row<'_> {
         Row::new().with("function", self.function.path())
     }

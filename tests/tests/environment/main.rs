@@ -222,6 +222,21 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     );
 }
 
+/// Consumers of calls say of a point that it has none, once. Beside functions, points are no
+/// mistake.
+#[test]
+fn a_point_has_no_calls() {
+    let note =
+        "environment::net::parsed is left out: points have no calls; select functions, or count or trace it";
+    for consumer in ["latency", "slow(over=1ms)", "call-tree", "profile", "perf"] {
+        let (success, stderr) = run(Some(&format!("environment::net::parsed={consumer}")));
+        let said = stderr.lines().filter(|line| *line == note).count();
+        assert!(success && said == 1 && stderr.matches("points").count() == 1, "{consumer}: {stderr}");
+        let (success, stderr) = run(Some(&format!("environment::**={consumer}")));
+        assert!(success && !stderr.contains("left out"), "{consumer}: {stderr}");
+    }
+}
+
 #[test]
 fn every_consumer_takes_a_text_policy() {
     says(

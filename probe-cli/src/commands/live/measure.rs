@@ -60,7 +60,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Outpu
     let exit = if report.has_rows {
         Exit::Done
     } else {
-        exit_of_empty_report(&mut program, args, consumer, &mut notes)
+        exit_of_empty_report(&mut program, args, consumer, is_json, &mut notes)
     };
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
@@ -96,16 +96,20 @@ fn exit_of_empty_report(
     program: &mut Program,
     args: &Measure,
     consumer: &str,
+    is_json: bool,
     notes: &mut Vec<String>,
 ) -> Exit {
     let is_point = |it: &Probe| it.kind == Kind::Point.name();
     match program.client.list(&args.selector) {
         Ok(probes) if probes.is_empty() => Exit::NoMatch,
         Ok(probes) if CALL_CONSUMERS.contains(&consumer) && probes.iter().all(is_point) => {
-            notes.push(format!(
-                "`{}` matches points only, and `{consumer}` needs functions; `count` and `trace` take points",
-                args.selector
-            ));
+            // A view has a note of its own.
+            if is_json {
+                notes.push(format!(
+                    "`{}` matches points only: points have no calls; select functions, or count or trace them",
+                    args.selector
+                ));
+            }
             Exit::NoMatch
         }
         Err(ClientError::Failed(failure)) if failure.kind == FailureKind::NoMatch => Exit::NoMatch,

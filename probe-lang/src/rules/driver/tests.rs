@@ -15,6 +15,8 @@ struct Fake {
     failure: Option<HostError<&'static str>>,
     /// Whether the log fails.
     is_unread: bool,
+    /// The attachments of `point`, which need no notes.
+    of_points: Vec<u32>,
     is_away: bool,
     has_ended: bool,
     attached: u32,
@@ -63,6 +65,10 @@ impl RuleHost for Fake {
         }
         self.attached += 1;
         self.act(format!("attach {} {spec}", self.attached))?;
+        if spec.starts_with("point=") {
+            self.of_points.push(self.attached);
+            return Ok((self.attached, Vec::new()));
+        }
         Ok((self.attached, vec![format!("of {}", self.attached)]))
     }
 
@@ -72,8 +78,8 @@ impl RuleHost for Fake {
 
     fn read(&mut self, id: &u32) -> Answer<Reading, Self> {
         self.act(format!("read {id}"))?;
-        let rows = vec![Row { name: "f".to_owned(), count: self.hits, max: Some(9.0), ..Row::default() }];
-        Ok(Reading { time: self.now, rows })
+        let row = Row { name: "f".to_owned(), count: self.hits, max: Some(9.0), ..Row::default() };
+        Ok(Reading { time: self.now, rows: if self.of_points.contains(id) { Vec::new() } else { vec![row] } })
     }
 
     fn create(&mut self, name: &str) -> Result<String, String> {
@@ -135,6 +141,18 @@ impl Driver {
     fn acts(&mut self) -> Vec<String> {
         mem::take(&mut self.host.acts)
     }
+}
+
+/// The note comes once, and only for times.
+#[test]
+fn figures_of_points() {
+    let mut it = driver("when p99(point) > 5ms && rate(point) > 1 then run 'it'");
+    it.start(7).unwrap();
+    let acts = it.acts();
+    let notes: Vec<_> = acts.iter().filter(|act| act.starts_with("note")).collect();
+    let note = "note: point=latency(buckets): points have no calls; name functions, or take their `rate`";
+    assert_eq!(notes, [note]);
+    assert_eq!(it.window(5).len(), 2);
 }
 
 #[test]

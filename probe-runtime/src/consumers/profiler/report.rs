@@ -192,9 +192,6 @@ impl ReportSource for Profile {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.functions.is_empty() && self.left_out.is_empty() {
-            notes.push("no functions: points have no calls and no time; select entries and exits".to_owned());
-        }
         let ([samples, elsewhere], is_partial) = self.samples;
         if samples != 0 {
             let outside = percent(elsewhere as f64 / samples as f64);

@@ -74,7 +74,7 @@ impl SelectedFunctions {
             numbers = numbers.max(probe.id.index() + 1);
             !matches!(probe.kind, Kind::Point | Kind::Replace)
         };
-        let all: Vec<_> = probes.filter(marks_calls).collect();
+        let (all, points): (Vec<_>, Vec<_>) = probes.partition(marks_calls);
         // The probes of most functions are adjacent, so sorting their groups halves the work.
         let mut in_order: Vec<_> = all.chunk_by(|a, b| a.compare(b).is_eq()).collect();
         crate::engine::order::sort_by(&mut in_order, |a, b| a[0].compare(&b[0]));
@@ -95,6 +95,12 @@ impl SelectedFunctions {
                 selected.incomplete.extend(probes.map(|probe| probe.id));
                 selected.left_out.push(LeftOut { function, missing });
             }
+        }
+        if all.is_empty() {
+            selected.left_out.extend(points.iter().map(|point| {
+                let (path, file) = (point.path.into(), point.of.file().into());
+                LeftOut { function: Function::new(path, file, point.of.line(), false), missing: Vec::new() }
+            }));
         }
         selected
     }
@@ -269,7 +275,7 @@ impl AttachedFunctions {
         let waiting = self.incomplete.get();
         let is_new = |id: &ProbeId| self.actions.get(*id) == 0;
         let set = probes.only(&is_new).with(&waiting.probes);
-        let joined = SelectedFunctions::of(&set);
+        let mut joined = SelectedFunctions::of(&set);
         let first = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         let has_numbers = set.ids().iter().all(|id| self.actions.has(*id));
         if !has_numbers || joined.functions.len() > self.functions.room() {
@@ -277,6 +283,9 @@ impl AttachedFunctions {
             return Err(Error::Consumer(problem.into()));
         }
         self.functions.add(joined.functions);
+        if self.functions.len() != 0 {
+            joined.left_out.retain(|it| !it.is_point());
+        }
         self.set(&joined.actions, first);
         self.incomplete.set(Incomplete { probes: joined.incomplete, left_out: joined.left_out });
         Ok(set.only(&|id| self.actions.get(*id) != 0))
