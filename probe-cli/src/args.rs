@@ -29,12 +29,12 @@ pub struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0  done
+  0  done; watch also if the program has ended
   1  audit, diff --fail or doctor has found something
   2  the command line is wrong, or a selector in it
-  3  a file can't be read or written, or a program can't be asked
-  4  no probe matches the selector, or is of a kind that can be measured
-  130  ended by a second signal";
+  3  a file can't be read or written, or ends early, or a program can't be asked
+  4  no probe matches the selector, a file has none, or points match only where calls are timed
+  130  ended by a second signal, such as Ctrl-C twice";
 
 /// A command, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -678,6 +678,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// The tour has the same exit codes as the help.
+    #[test]
+    fn exit_codes() {
+        let tour = include_str!("../../docs/probectl.md").replace('`', "");
+        let told: Vec<_> = tour
+            .lines()
+            .skip_while(|line| *line != "- 0: done; watch also if the program has ended")
+            .collect();
+        let codes = EXIT_CODES.lines().skip(1).map(|line| line.trim().replacen("  ", ": ", 1));
+        let codes: Vec<_> = codes.map(|code| format!("- {code}")).collect();
+        assert_eq!(told[..codes.len()], codes);
+        assert_eq!(told[codes.len()], "");
     }
 
     #[test]

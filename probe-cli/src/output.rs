@@ -30,9 +30,9 @@ pub enum Exit {
     Finding = 1,
     /// The command line is wrong, or a selector in it.
     Usage = 2,
-    /// A file can't be read or written, or a program can't be asked.
+    /// A file can't be read or written, or ends early, or a program can't be asked.
     Input = 3,
-    /// No probe matches.
+    /// No probe matches the selector, a file has none, or points match only where calls are timed.
     NoMatch = 4,
 }
 

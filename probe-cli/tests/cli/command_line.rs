@@ -13,7 +13,7 @@ use crate::ran::{Folder, fails, out, run, this};
 fn help_names_all_commands_and_exit_codes() {
     let help = out(&["help"]);
     assert!(help.contains("Usage: probectl [OPTIONS] <COMMAND>"), "{help}");
-    assert!(help.contains("Exit codes:\n  0  done\n  1  audit,"), "{help}");
+    assert!(help.contains("Exit codes:\n  0  done; watch also"), "{help}");
     let command = Arguments::command();
     let all: Vec<_> = command.get_subcommands().map(|it| (it.get_name(), it.get_about().unwrap())).collect();
     assert!(all.len() > 20, "{all:?}");
