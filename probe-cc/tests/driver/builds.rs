@@ -62,6 +62,35 @@ fn make(compiler: Compiler, folder: &Path) -> Command {
     command
 }
 
+/// Objects that GNU ld or lld have joined keep all sites, whatever links them then. gold loses the
+/// links of sections, and mold joins those of several groups, also without sites.
+#[test]
+fn joined_objects_keep_their_sites() {
+    const HEADER: &str = "inline __attribute__((noinline)) int times5(int x) { return x * 5; }\n\
+        template <class T> __attribute__((noinline)) T twice(T x) { return x * 2; }\n";
+    let one = format!("{HEADER}int f(int x) {{ return times5(twice(x)) + 1; }}\n");
+    let other =
+        format!("{HEADER}int f(int);\nint main(int x, char **) {{ return times5(twice(f(x))) & 0; }}\n");
+    let linkers: Vec<_> = ["bfd", "lld", "gold"].into_iter().filter(|it| has(&format!("ld.{it}"))).collect();
+    for compiler in compilers() {
+        let folder = folder("joined", &[("a.cpp", &one), ("b.cpp", &other)]);
+        for source in ["a.cpp", "b.cpp"] {
+            done(compiler.probed(true).current_dir(&*folder).args(["-O2", "-c", source]));
+        }
+        for first in linkers.iter().filter(|it| **it != "gold") {
+            let mut join = Command::new(format!("ld.{first}"));
+            done(join.current_dir(&*folder).args(["-r", "a.o", "b.o", "-o", "joined.o"]));
+            for second in &linkers {
+                let linker = format!("-fuse-ld={second}");
+                let args = [&*linker, "-Wl,--gc-sections", "joined.o", "-o", "program"];
+                done(compiler.plain(true).current_dir(&*folder).args(args));
+                let program = fs::read(folder.join("program")).unwrap();
+                assert_eq!(sites(&program), 8, "{compiler:?}: {first}, then {second}");
+            }
+        }
+    }
+}
+
 #[test]
 fn make_builds_with_probes() {
     if !has("make") {
