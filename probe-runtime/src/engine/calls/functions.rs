@@ -283,7 +283,7 @@ impl AttachedFunctions {
             return Err(Error::Consumer(problem.into()));
         }
         self.functions.add(joined.functions);
-        if self.functions.len() != 0 {
+        if !self.functions.is_empty() {
             joined.left_out.retain(|it| !it.is_point());
         }
         self.set(&joined.actions, first);
