@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::objects::{code, sites};
+use crate::objects::{code, names, sites};
 use crate::place::{Compiler, compilers, files, folder, has, text};
 
 const FILES: &[(&str, &str)] = &[
@@ -162,7 +162,7 @@ fn assert_files(
             assert_eq!(text(probed), text(plain), "{line}: {}", name.display());
         }
         if found > 0 && !line.contains("-g ") {
-            let names = code(probed).1;
+            let names = names(probed);
             assert!(!names.iter().any(|name| name.starts_with(".debug")), "{line}: {names:?}");
         }
     }
@@ -252,28 +252,62 @@ fn names_that_fill_a_definition() {
     }
 }
 
-/// Functions without sites are the plain compiler's, byte by byte; so is debug information.
+const CODE: &str = "int g(int);\n\
+    static __attribute__((noinline)) int half(int x) { return x / 2; }\n\
+    int loop(int x) { while (x) { if (x % 3) x = g(x); else x = half(x); } return x; }\n\
+    int other(int x) { switch (x) { case 0: return g(1); case 1: return 5; case 2: return g(x) + 2;\n\
+      case 3: return 11; case 4: return loop(x) + 1; default: return half(x); } }\n";
+
+/// Compiles `CODE` with both compilers; only `function` gets sites.
+fn objects(compiler: Compiler, flags: &str, function: &str) -> [Vec<u8>; 2] {
+    let folder = folder("as-ever", &[("a.c", CODE)]);
+    let mut probed = compiler.probed(false);
+    probed.env("PROBE_CC_FILTER", function);
+    [compiler.plain(false), probed].map(|mut command| {
+        crate::place::done(command.current_dir(&*folder).args(flags.split(' ')).args(["-c", "a.c"]));
+        std::fs::read(folder.join("a.o")).unwrap()
+    })
+}
+
+/// Where no function has sites, code is the plain compiler's, byte by byte. Otherwise, that of each
+/// section without sites is, with its relocations. So is debug information.
 #[test]
 fn functions_without_sites_are_as_ever() {
-    const JUMPS: &[(&str, &str)] = &[(
-        "a.c",
-        "int g(int);\nint f(int x) { while (x) { if (x % 3) x = g(x); else x /= 2; } return x; }\n",
-    )];
     for compiler in compilers() {
-        for flags in ["-O0", "-O2", "-O2 -fPIC -ffunction-sections", "-O2 -g"] {
-            let folder = folder("as-ever", JUMPS);
-            let words = || flags.split(' ').chain(["-c", "a.c", "-o"]);
-            let made = |mut command: Command, name: &str| {
-                crate::place::done(command.current_dir(&*folder).args(words()).arg(name));
-                code(&std::fs::read(folder.join(name)).unwrap())
-            };
-            let plain = made(compiler.plain(false), "plain.o");
-            let mut command = compiler.probed(false);
-            command.env("PROBE_CC_FILTER", "none_such");
-            let probed = made(command, "probed.o");
-            assert_eq!(probed.0, plain.0, "{compiler:?} {flags}");
-            let debug = |names: &[String]| names.iter().any(|it| it == ".debug_info");
-            assert_eq!((debug(&probed.1), debug(&plain.1)), (flags.contains("-g"), flags.contains("-g")));
+        for flags in ["-O0", "-O2", "-O2 -fPIC", "-O2 -g"] {
+            let [plain, probed] = objects(compiler, flags, "none_such");
+            assert_eq!(code(&probed), code(&plain), "{compiler:?} {flags}");
+            assert_eq!(sites(&probed), 0, "{compiler:?} {flags}");
+            let has_debug = |object: &[u8]| names(object).iter().any(|it| it == ".debug_info");
+            let is_wanted = flags.contains("-g");
+            assert_eq!((has_debug(&probed), has_debug(&plain)), (is_wanted, is_wanted));
+
+            let flags = format!("{flags} -ffunction-sections");
+            let [plain, probed] = objects(compiler, &flags, "loop");
+            let (mut plain, mut others) = (code(&plain), code(&probed));
+            let added = |name: &str| name.starts_with(".text.unlikely.__probe_stub_");
+            others.retain(|name, _| !added(name));
+            assert_ne!(plain.remove(".text.loop"), others.remove(".text.loop"), "{compiler:?} {flags}");
+            assert_eq!(others, plain, "{compiler:?} {flags}");
+            assert!(plain.contains_key(".text.other") && sites(&probed) >= 2, "{compiler:?} {flags}");
         }
+    }
+}
+
+/// Some versions of clang encode the constant of a shift by one; their assembler leaves it out.
+#[test]
+fn shifts_by_one_are_those_of_the_assembly() {
+    for compiler in compilers() {
+        let folder = folder("shift", &[("a.c", "unsigned f(unsigned x) { return x << 1; }\n")]);
+        let made = |mut command: Command, args: &str, file: &str| {
+            crate::place::done(command.current_dir(&*folder).args(args.split(' ')));
+            std::fs::read(folder.join(file)).unwrap()
+        };
+        made(compiler.plain(false), "-O0 -S a.c", "a.s");
+        let plain = made(compiler.plain(false), "-O0 -c a.s", "a.o");
+        let mut command = compiler.probed(false);
+        command.env("PROBE_CC_FILTER", "none_such");
+        let probed = made(command, "-O0 -c a.c", "a.o");
+        assert_eq!(code(&probed), code(&plain), "{compiler:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use object::read::elf::ElfFile64;
-use object::{Object as _, ObjectSection as _, SectionKind};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind};
 
 fn parsed(bytes: &[u8]) -> ElfFile64<'_> {
     ElfFile64::parse(bytes).expect("an ELF file")
@@ -19,12 +19,31 @@ pub fn sites(bytes: &[u8]) -> usize {
     records.map(|section| section.data().expect("data").len() / 16).sum()
 }
 
-/// Returns the bytes of all sections with code, by their names, and the names of all sections.
-pub fn code(bytes: &[u8]) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
+/// Returns the names of all sections.
+pub fn names(bytes: &[u8]) -> Vec<String> {
+    parsed(bytes).sections().map(|section| section.name().unwrap().to_owned()).collect()
+}
+
+/// Returns the bytes and the relocations of all sections with code, by their names.
+pub fn code(bytes: &[u8]) -> BTreeMap<String, (Vec<u8>, Vec<String>)> {
     let file = parsed(bytes);
     let mut code = BTreeMap::new();
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
-        code.insert(section.name().unwrap().to_owned(), section.data().unwrap().to_vec());
+        let relocations = section.relocations().map(|(at, it)| {
+            format!("{at:#x} {:?} {} {:#x}", it.flags(), target(&file, it.target()), it.addend())
+        });
+        let contents = (section.data().unwrap().to_vec(), relocations.collect());
+        assert_eq!(code.insert(section.name().unwrap().to_owned(), contents), None);
     }
-    (code, file.sections().map(|section| section.name().unwrap().to_owned()).collect())
+    code
+}
+
+/// Returns the name of a relocation's symbol, or of the section that it stands for.
+fn target(file: &ElfFile64<'_>, target: RelocationTarget) -> String {
+    let RelocationTarget::Symbol(symbol) = target else { panic!("{target:?}") };
+    let symbol = file.symbol_by_index(symbol).unwrap();
+    match symbol.name().unwrap() {
+        "" => file.section_by_index(symbol.section_index().unwrap()).unwrap().name().unwrap().to_owned(),
+        name => name.to_owned(),
+    }
 }
