@@ -2,9 +2,15 @@
 //!
 //! Cargo writes one wherever it builds. It stays beside the build, and is there while cargo runs.
 //! A process of its own takes it away should this program be killed.
+//!
+//! Several commands may run in a workspace, the last of which takes the file away. Each holds a
+//! shared lock on the workspace's folder, which tells the others that the file is not the user's.
+//! The lock on `Cargo.toml` lets one command at a time bring the file or take it away.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +21,12 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use probe_cli::output::Failure;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
+use tempfile::NamedTempFile;
 
 /// The last line that a keeper is told, if there is nothing to do for it.
 const DONE: &str = "done\n";
@@ -33,6 +42,8 @@ pub struct LockFile {
 struct Absent {
     /// The file, and where it is kept.
     places: [PathBuf; 2],
+    /// The workspace's folder, with a lock on it.
+    folder: OwnedFd,
     keeper: Child,
 }
 
@@ -41,19 +52,26 @@ impl LockFile {
     /// [`keep`].
     ///
     /// # Errors
-    /// The keeper can't be started.
+    /// The keeper can't be started, or the workspace can't be read.
     pub fn absent(workspace: &Path, kept: &Path, keeper: &Path) -> io::Result<Self> {
         let places = [workspace, kept].map(|folder| folder.join("Cargo.lock"));
-        if places[0].exists() {
+        let _alone = alone(workspace);
+        let folder = OwnedFd::from(File::open(workspace)?);
+        if is_last(&folder) && places[0].exists() {
             return Ok(Self { absent: None });
         }
+        // Systems that have no locks may leave the file to one of two commands.
+        let _ = flock(&folder, FlockOperation::LockShared);
         // In a group of its own it outlives what ends this one.
         let mut keeper = Command::new(keeper);
         keeper.args(&places).process_group(0).stdin(Stdio::piped());
-        let keeper = keeper.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // The first time there is none to bring.
-        let _ = fs::copy(&places[1], &places[0]);
-        Ok(Self { absent: Some(Absent { places, keeper }) })
+        // It holds the lock, too.
+        let keeper = keeper.stdout(folder.try_clone()?).stderr(Stdio::null()).spawn()?;
+        if !places[0].exists() {
+            // The first time there is none to bring.
+            let _ = moved_in(&places[1], &places[0]);
+        }
+        Ok(Self { absent: Some(Absent { places, folder, keeper }) })
     }
 
     fn tell(&mut self, line: &str) {
@@ -67,7 +85,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         if let Some(absent) = &self.absent {
-            take_away(&absent.places);
+            take_away(&absent.places, &absent.folder);
         }
         self.tell(DONE);
         if let Some(absent) = &mut self.absent {
@@ -77,8 +95,33 @@ impl Drop for LockFile {
     }
 }
 
-fn take_away([file, kept]: &[impl AsRef<Path>; 2]) {
-    if fs::copy(file, kept).is_ok() {
+/// Waits until no other command brings the file or takes it away, as long as the result lives.
+fn alone(workspace: &Path) -> Option<File> {
+    let file = File::open(workspace.join("Cargo.toml")).ok()?;
+    flock(&file, FlockOperation::LockExclusive).ok().map(|()| file)
+}
+
+/// Returns whether no other command holds the lock on the workspace's folder. This one may not hold
+/// it any more.
+fn is_last(folder: impl AsFd) -> bool {
+    !matches!(flock(folder, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK))
+}
+
+/// Copies a file to where it is whole, or not there.
+fn moved_in(from: &Path, to: &Path) -> io::Result<()> {
+    let new = NamedTempFile::new_in(to.parent().unwrap_or(to))?;
+    fs::copy(from, new.path())?;
+    new.persist(to)?;
+    Ok(())
+}
+
+/// Takes the file away, unless another command needs it.
+fn take_away([file, kept]: &[impl AsRef<Path>; 2], folder: impl AsFd) {
+    let (file, kept) = (file.as_ref(), kept.as_ref());
+    let _alone = file.parent().and_then(alone);
+    if is_last(folder) && file.exists() {
+        // Without it, cargo chooses the versions anew.
+        let _ = moved_in(file, kept);
         let _ = fs::remove_file(file);
     }
 }
@@ -126,7 +169,7 @@ pub fn keep(places: &[OsString]) -> ExitCode {
                 thread::sleep(Duration::from_millis(100));
             }
         }
-        take_away(&[file, kept]);
+        take_away(&[file, kept], io::stdout());
     }
     ExitCode::SUCCESS
 }
@@ -137,6 +180,7 @@ mod tests {
 
     fn lock(folder: &Path, keeper: &str) -> LockFile {
         fs::create_dir_all(folder.join("kept")).unwrap();
+        fs::write(folder.join("Cargo.toml"), "").unwrap();
         LockFile::absent(folder, &folder.join("kept"), Path::new(keeper)).unwrap()
     }
 
@@ -156,5 +200,33 @@ mod tests {
         fs::write(&file, "theirs").unwrap();
         drop(lock(folder.path(), "/none"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn the_last_of_several_commands_takes_the_file_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("Cargo.lock");
+        let first = lock(folder.path(), "/bin/cat");
+        fs::write(&file, "ours").unwrap();
+        let second = lock(folder.path(), "/bin/cat");
+        drop(first);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "ours");
+        // Cargo has written it again.
+        let third = lock(folder.path(), "/bin/cat");
+        fs::write(&file, "newer").unwrap();
+        drop((second, third));
+        assert!(!file.exists());
+        assert_eq!(fs::read_to_string(folder.path().join("kept/Cargo.lock")).unwrap(), "newer");
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_kept_goes_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock(folder.path(), "/bin/cat");
+        fs::write(folder.path().join("Cargo.lock"), "ours").unwrap();
+        fs::remove_dir(folder.path().join("kept")).unwrap();
+        drop(held);
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["Cargo.toml"]);
     }
 }
