@@ -16,6 +16,7 @@ use crate::args::Build;
 use crate::choice::{Candidate, Choice};
 use crate::listing::{FILE, Listed, Listing, meaning};
 use crate::lock::{self, LockFile};
+use crate::mirror::{BUILD, MIRRORS};
 use crate::runtime::{self, Cargo, LIBRARY_VARIABLE};
 
 /// The names under which cargo starts this program, in the folder of the choice.
@@ -80,7 +81,7 @@ impl Workspace {
             wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
             documenter: env::var_os("RUSTDOC").filter(|it| !it.is_empty()).map(PathBuf::from),
         };
-        let folder = target_folder.join("latent-probes").join(choice.name());
+        let folder = target_folder.join(MIRRORS).join(choice.name());
         // Cargo knows a wrapper only for crates of the workspace.
         let target_folder = if choice.deps.is_some() { folder.join("target") } else { target_folder };
         let workspace = Self {
@@ -272,7 +273,7 @@ fn folders(cargo: &Cargo, arguments: &[OsString]) -> Result<[PathBuf; 2], Failur
         .map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))?;
     let target_folder = match values(arguments, "--target-dir").next() {
         Some(folder) => path::absolute(folder).map_err(Failure::input)?,
-        None => metadata.target_directory.join("probe").into_std_path_buf(),
+        None => metadata.target_directory.join(BUILD).into_std_path_buf(),
     };
     Ok([metadata.workspace_root.into_std_path_buf(), target_folder])
 }

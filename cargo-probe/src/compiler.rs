@@ -279,6 +279,11 @@ impl Unit {
         if let Some(root) = self.sources.first() {
             texts.entry(self.home.join(&root.path)).or_insert_with(|| root.text.clone());
         }
+        // A link to it would lead nowhere once it is taken away.
+        let lock = self.home.join("Cargo.lock");
+        if let Ok(text) = fs::read_to_string(&lock) {
+            texts.insert(lock, text);
+        }
         mirror::update(&self.mirror, &top(&self.home), &self.mirrors, &texts)?;
         Ok(true)
     }

@@ -4,8 +4,8 @@
 //! other entries of these folders are links. So `include_str!("../data")` and `mod x;` find what
 //! they find at home, and no file of the user's is written.
 //!
-//! Mirrors may lie below the folders that they show. None shows the folder of all mirrors, so that
-//! who follows links comes to an end.
+//! Mirrors may lie below the folders that they show. None shows the folder of all mirrors, nor that
+//! of another target folder, so that who follows links comes to an end.
 //!
 //! A compiler of the same crate may read the mirror while it is brought up to date, as cargo runs
 //! several at a time: each change is one rename, and a file whose text is the same is not touched.
@@ -18,19 +18,30 @@ use std::{fs, io};
 
 use tempfile::Builder;
 
+/// The folder of all mirrors, in that of the build.
+pub const MIRRORS: &str = "latent-probes";
+/// The folder of the build, in the target folder. One that the user names for a command has the
+/// build in it.
+pub const BUILD: &str = "probe";
+
 /// Brings the mirror at `root` up to date: these files have these texts. Folders above `top` hold
 /// no links. `mirrors` is the folder of all mirrors.
 ///
 /// # Errors
 /// A folder can't be read, or the mirror can't be written.
 pub fn update(root: &Path, top: &Path, mirrors: &Path, texts: &BTreeMap<PathBuf, String>) -> io::Result<()> {
-    let mirrors = fs::canonicalize(mirrors)?;
+    let mut mirrors = vec![fs::canonicalize(mirrors)?];
     let texts: BTreeMap<_, _> = texts.iter().map(|(path, text)| (normal(path), text)).collect();
     let mut folders = BTreeSet::new();
     for path in texts.keys() {
         folders.extend(path.ancestors().skip(1).map(Path::to_owned));
     }
-    folders.extend(mirrors.ancestors().skip(1).filter(|it| it.starts_with(top)).map(Path::to_owned));
+    for folder in folders.iter().filter(|it| it.starts_with(top)) {
+        mirrors.extend(mirrors_within(folder)?);
+    }
+    for mirrors in &mirrors {
+        folders.extend(mirrors.ancestors().skip(1).filter(|it| it.starts_with(top)).map(Path::to_owned));
+    }
     for folder in &folders {
         let here = within(root, folder);
         if fs::symlink_metadata(&here).is_ok_and(|it| !it.is_dir()) {
@@ -55,19 +66,32 @@ pub fn update(root: &Path, top: &Path, mirrors: &Path, texts: &BTreeMap<PathBuf,
     Ok(())
 }
 
-/// Makes `here` a folder of links to the entries of `folder`, but for its own ones. One entry is
-/// left out.
+/// Returns the folders of all mirrors of the target folders in a folder.
+fn mirrors_within(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            let places = ["", BUILD].map(|build| entry.path().join(build).join(MIRRORS));
+            found.extend(places.into_iter().filter(|it| it.is_dir()));
+        }
+    }
+    Ok(found)
+}
+
+/// Makes `here` a folder of links to the entries of `folder`, but for its own ones. Some entries
+/// are left out.
 fn link_entries(
     folder: &Path,
     here: &Path,
-    left_out: &Path,
+    left_out: &[PathBuf],
     is_own: impl Fn(&Path) -> bool,
 ) -> io::Result<()> {
     let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
         fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     };
     let (mut wanted, held) = (names(folder)?, names(here)?);
-    wanted.retain(|name| folder.join(name) != left_out);
+    wanted.retain(|name| !left_out.contains(&folder.join(name)));
     for name in held.difference(&wanted) {
         let stale = here.join(name);
         if fs::symlink_metadata(&stale)?.is_dir() {
@@ -164,22 +188,27 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap().join("home");
-        let mirrors = home.join("target/probe/mirrors");
-        fs::create_dir_all(home.join("src")).unwrap();
-        let of_user = ["src/a.rs", "target/b", "target/probe/c"].map(|file| home.join(file));
-        fs::create_dir_all(&mirrors).unwrap();
+        let files_of_user = ["src/a.rs", "target/b", "target/probe/c", "x/probe/d", "y/e"];
+        let of_user = files_of_user.map(|file| home.join(file));
         for file in &of_user {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "").unwrap();
         }
-        let in_mirrors =
-            ["one", "other"].map(|name| of_user.each_ref().map(|it| within(&mirrors.join(name), it)));
+        // Of three target folders.
+        let mirrors = ["target/probe", "x/probe", "y"].map(|build| home.join(build).join(MIRRORS));
+        let roots: Vec<_> =
+            mirrors.iter().flat_map(|it| ["one", "other"].map(|name| (it, it.join(name)))).collect();
+        for (_, root) in &roots {
+            fs::create_dir_all(root).unwrap();
+        }
+        let in_mirrors: Vec<_> =
+            roots.iter().map(|(_, root)| of_user.each_ref().map(|it| within(root, it))).collect();
         let mut expected = [of_user.to_vec(), in_mirrors.concat()].concat();
         expected.sort();
         for _ in 0..2 {
-            for root in ["one", "other"].map(|name| mirrors.join(name)) {
-                fs::create_dir_all(&root).unwrap();
+            for (mirrors, root) in &roots {
                 let texts = BTreeMap::from([(home.join("src/a.rs"), "changed".to_owned())]);
-                update(&root, &home, &mirrors, &texts).unwrap();
+                update(root, &home, mirrors, &texts).unwrap();
             }
             let mut found = files(&home);
             found.sort();
