@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::{env, fs, io, path};
 
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{Metadata, MetadataCommand};
 use probe_cli::output::Failure;
 use probe_lang::Selector;
 
@@ -28,6 +28,9 @@ pub const PROBECTL: &str = "probectl";
 
 /// As above, to take `Cargo.lock` away after a kill.
 pub const KEEPER: &str = "keeper";
+
+/// The variable that names cargo's target.
+const TARGET_VARIABLE: &str = "CARGO_BUILD_TARGET";
 
 /// The measurement of the programs, and how they learn of it.
 pub enum Measured {
@@ -49,6 +52,8 @@ pub struct Workspace {
     /// The workspace's folder.
     root: PathBuf,
     target_folder: PathBuf,
+    /// Whether cargo takes the words of a runner, and not only their text.
+    takes_words: bool,
     choice: Choice,
     /// Cargo's own arguments.
     arguments: Vec<OsString>,
@@ -70,9 +75,14 @@ impl Workspace {
         let (version, host) = runtime::compiler()?;
         let mut targets: Vec<_> = values(arguments, "--target").collect();
         if targets.is_empty() {
-            targets.push(host);
+            let chosen = env::var(TARGET_VARIABLE).ok().filter(|it| !it.is_empty());
+            targets.push(chosen.unwrap_or(host));
         }
-        let [root, target_folder] = folders(&cargo, arguments)?;
+        let (metadata, takes_words) = metadata(&cargo, arguments, &targets)?;
+        let target_folder = match values(arguments, "--target-dir").next() {
+            Some(folder) => path::absolute(folder).map_err(Failure::input)?,
+            None => metadata.target_directory.join(BUILD).into_std_path_buf(),
+        };
         let choice = Choice {
             only: build.only.clone(),
             deps: build.deps.clone(),
@@ -89,8 +99,9 @@ impl Workspace {
             version,
             targets,
             folder,
-            root,
+            root: metadata.workspace_root.into_std_path_buf(),
             target_folder,
+            takes_words,
             choice,
             arguments: arguments.to_vec(),
             program: program.to_vec(),
@@ -125,10 +136,7 @@ impl Workspace {
         }
         if command != "build" {
             cargo.env(LIBRARY_VARIABLE, runtime::agent(&self.cargo, &self.version)?);
-            let runner = self.runner(measured)?;
-            for target in &self.targets {
-                cargo.arg("--config").arg(format!("target.{target}.runner={runner:?}"));
-            }
+            self.add_runner(&mut cargo, &self.runner(measured)?)?;
         }
         cargo.args(&self.arguments).args(&self.program);
         // The first also takes the place of one in cargo's settings. An empty one would do so, but
@@ -150,9 +158,15 @@ impl Workspace {
         Ok(exit_code(status))
     }
 
-    /// Returns a note for each selector that selects no function with a probe.
+    /// Returns a note for each selector that selects no function with a probe. Without one, it is
+    /// a note if no function has a probe.
     fn notes(&self) -> Vec<String> {
         let listings = self.listings();
+        let is_all = self.choice.only.is_none() && self.choice.deps.is_none();
+        let mut functions = listings.iter().flat_map(|it| &it.functions).peekable();
+        if is_all && functions.peek().is_some() && functions.all(|it| it.reason.is_some()) {
+            return vec!["no function has a probe; see `cargo probe explain`".to_owned()];
+        }
         let chosen = [("--only", &self.choice.only, false), ("--deps", &self.choice.deps, true)];
         let note = |(option, text, is_dependency): (&str, &Option<String>, bool)| {
             let text = text.as_ref()?;
@@ -177,6 +191,25 @@ impl Workspace {
             })
         };
         chosen.into_iter().filter_map(note).collect()
+    }
+
+    /// Tells cargo the words that start a program.
+    fn add_runner(&self, cargo: &mut Command, runner: &[String]) -> Result<(), Failure> {
+        let with_space = runner.iter().find(|it| it.contains(char::is_whitespace));
+        if let Some(word) = with_space.filter(|_| !self.takes_words) {
+            return Err(Failure::Input(format!(
+                "`{word}` has a space, and cargo's settings have a `runner` that is a string; write that one as an array"
+            )));
+        }
+        for target in &self.targets {
+            if self.takes_words {
+                cargo.args(["--config", &setting(target, runner)]);
+            } else {
+                let name = target.to_uppercase().replace('-', "_");
+                cargo.env(format!("CARGO_TARGET_{name}_RUNNER"), runner.join(" "));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the words that start a program with an agent.
@@ -261,21 +294,30 @@ fn values<'a>(arguments: &'a [OsString], option: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// Returns the workspace's folder, and that of the build: `probe` in its target folder.
-fn folders(cargo: &Cargo, arguments: &[OsString]) -> Result<[PathBuf; 2], Failure> {
-    let mut metadata = MetadataCommand::new();
-    metadata.cargo_path(&cargo.program).no_deps();
-    if let Some(manifest) = values(arguments, "--manifest-path").next() {
-        metadata.manifest_path(manifest);
-    }
-    let metadata = metadata
-        .exec()
-        .map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))?;
-    let target_folder = match values(arguments, "--target-dir").next() {
-        Some(folder) => path::absolute(folder).map_err(Failure::input)?,
-        None => metadata.target_directory.join(BUILD).into_std_path_buf(),
+/// Returns cargo's setting of the words that start programs for a target.
+fn setting(target: &str, runner: &[String]) -> String {
+    format!("target.{target}.runner={runner:?}")
+}
+
+/// Returns what cargo tells of the workspace, and whether it takes a runner's words. It does not if
+/// its settings have a runner that is a string.
+fn metadata(cargo: &Cargo, arguments: &[OsString], targets: &[String]) -> Result<(Metadata, bool), Failure> {
+    let ask = |settings: Vec<String>| {
+        let mut command = MetadataCommand::new();
+        command.cargo_path(&cargo.program).no_deps().other_options(settings);
+        if let Some(manifest) = values(arguments, "--manifest-path").next() {
+            command.manifest_path(manifest);
+        }
+        command.exec()
     };
-    Ok([metadata.workspace_root.into_std_path_buf(), target_folder])
+    let words = ["word".to_owned()];
+    let settings = targets.iter().flat_map(|target| ["--config".to_owned(), setting(target, &words)]);
+    if let Ok(told) = ask(settings.collect()) {
+        return Ok((told, true));
+    }
+    let told = ask(Vec::new());
+    told.map(|told| (told, false))
+        .map_err(|error| Failure::Input(error.to_string().trim_start_matches("error: ").to_owned()))
 }
 
 /// Runs rustdoc for the tests in comments: it finds the runtime that the crate was built with.

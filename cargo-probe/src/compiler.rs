@@ -49,11 +49,15 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
     };
     let compiler = Compiler { choice: &choice, rustc, arguments, is_of_workspace };
     let invocation = Invocation::of(arguments);
-    let Some(runtime) = invocation.as_ref().and_then(|it| compiler.runtime_for(it)) else {
+    let Some(invocation) = invocation.filter(|it| compiler.is_chosen(it)) else {
         return Ok(exit_code(compiler.plain(arguments).status()?));
     };
-    let invocation = invocation.unwrap_or_default();
     let mut unit = Unit::of(folder, &choice, &invocation, is_of_workspace)?;
+    let Some(runtime) = compiler.runtime_for(&invocation) else {
+        unit.give_up(&no_runtime(&invocation));
+        unit.listing.write(&unit.folder)?;
+        return Ok(exit_code(compiler.plain(arguments).status()?));
+    };
     let mut last = None;
     for round in 0..MAX_ROUNDS {
         if !unit.write(&invocation)? {
@@ -80,12 +84,12 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             }
         }
         if !unit.blame(&run.errors().collect::<Vec<_>>(), round >= ROUNDS_BY_FUNCTION) {
-            unit.give_up(&run);
+            unit.give_up(&refusal(&run));
         }
         last = Some(run);
     }
     if let Some(run) = &last {
-        unit.give_up(run);
+        unit.give_up(&refusal(run));
         unit.listing.write(&unit.folder)?;
     }
     Ok(exit_code(compiler.plain(arguments).status()?))
@@ -120,14 +124,13 @@ impl Compiler<'_> {
         command
     }
 
-    /// Returns the runtime for this crate; `None` if it gets no probes.
+    /// Returns whether functions of this crate get probes.
+    fn is_chosen(&self, invocation: &Invocation) -> bool {
+        !invocation.is_for_compiler && (self.is_of_workspace || self.choice.deps.is_some())
+    }
+
+    /// Returns the runtime for this crate, if there is one.
     fn runtime_for(&self, invocation: &Invocation) -> Option<&Path> {
-        if invocation.is_for_compiler {
-            return None;
-        }
-        if !self.is_of_workspace && self.choice.deps.is_none() {
-            return None;
-        }
         let libraries = &self.choice.runtime.libraries;
         let panic = invocation.panic.as_deref().unwrap_or("unwind");
         let fits = |it: &&Library| {
@@ -375,15 +378,25 @@ impl Unit {
             .max_by_key(|number| self.found(*number).map(|(_, function)| function.begin))
     }
 
-    /// Takes all probes that are left: nobody knows which of them is wrong.
-    fn give_up(&mut self, run: &Run) {
-        let message =
-            run.errors().next().map_or("the compiler failed", |it| first_line(&it.message)).to_owned();
+    /// Takes all probes that are left.
+    fn give_up(&mut self, reason: &str) {
         for listed in &mut self.listing.functions {
-            listed
-                .reason
-                .get_or_insert_with(|| format!("the compiler refuses the crate with probes: {message}"));
+            listed.reason.get_or_insert_with(|| reason.to_owned());
         }
+    }
+}
+
+/// Returns why a crate has no probes, whichever of them is wrong.
+fn refusal(run: &Run) -> String {
+    let error = run.errors().next().map_or("the compiler failed", |it| first_line(&it.message));
+    format!("the compiler refuses the crate with probes: {error}")
+}
+
+/// Returns why a crate has no runtime.
+fn no_runtime(invocation: &Invocation) -> String {
+    match &invocation.target {
+        Some(target) => format!("built for {target}, by cargo's settings; give --target {target}"),
+        None => "built with panics that neither unwind nor abort".to_owned(),
     }
 }
 

@@ -250,6 +250,34 @@ fn own_tools_of_the_user_are_called() {
     assert!(theirs.file("documenter.log").exists() && theirs.file("wrapper.log").exists());
 }
 
+/// Settings of the workspace choose another target, and a runner of their own. The target needs no
+/// other C library.
+#[test]
+fn settings_of_the_user_are_followed_or_named() {
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("settings");
+    fs::create_dir(theirs.file(".cargo")).unwrap();
+    let settings = |text: &str| fs::write(theirs.file(".cargo/config.toml"), text).unwrap();
+    for runner in ["\"env X=1\"", "[\"env\", \"X=1\"]"] {
+        settings(&format!("[target.x86_64-unknown-linux-gnu]\nrunner = {runner}\n"));
+        let counted = theirs.cargo("probe count --select bare::** --example shown -q", None);
+        let told = (out(&counted), rows(&counted));
+        assert_eq!(told, ("1\n2\n", vec!["bare::add entry 1 2".to_owned(), "bare::add exit 1 2".to_owned()]));
+    }
+    settings("[target.x86_64-unknown-linux-gnu]\nrunner = \"env X=1\"\n");
+    let spaced = theirs.command("probe run -q --target-dir").arg("a b").output().unwrap();
+    let said = "probectl` has a space, and cargo's settings have a `runner` that is a string";
+    assert!(!spaced.status.success() && err(&spaced).contains(said), "{}", err(&spaced));
+    settings("[build]\ntarget = \"x86_64-unknown-none\"\n");
+    if !theirs.cargo("build -q -p bare", None).status.success() {
+        return println!("left out: the target x86_64-unknown-none is not installed");
+    }
+    let explained = theirs.cargo("probe explain --all -q -p bare", None);
+    let reason = "built for x86_64-unknown-none, by cargo's settings; give --target x86_64-unknown-none";
+    assert_eq!(out(&explained), format!("bare::add  bare/src/lib.rs:5  {reason}\n"), "{}", err(&explained));
+    assert!(err(&explained).contains("note: no function has a probe; see `cargo probe explain`"));
+}
+
 #[test]
 fn tests_examples_and_releases_are_built_with_probes() {
     let _alone = ALONE.lock();
