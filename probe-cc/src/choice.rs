@@ -13,6 +13,7 @@
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use probe_build::Error;
@@ -28,7 +29,7 @@ pub(crate) fn of(source: &Path) -> Result<Filter, Setup> {
     let (origin, text) = match env::var(VARIABLE) {
         Ok(text) => (VARIABLE.to_owned(), text),
         Err(env::VarError::NotUnicode(_)) => return Err(Setup::NotText(VARIABLE)),
-        Err(env::VarError::NotPresent) => found(source).unwrap_or_default(),
+        Err(env::VarError::NotPresent) => found(source)?.unwrap_or_default(),
     };
     globs(&text).compile().map_err(|error| {
         let error = match error {
@@ -40,12 +41,18 @@ pub(crate) fn of(source: &Path) -> Result<Filter, Setup> {
 }
 
 /// Returns the name and the text of the next file.
-fn found(source: &Path) -> Option<(String, String)> {
-    let source = fs::canonicalize(source).ok()?;
-    source.ancestors().skip(1).find_map(|folder| {
+fn found(source: &Path) -> Result<Option<(String, String)>, Setup> {
+    let Ok(source) = fs::canonicalize(source) else { return Ok(None) };
+    for folder in source.ancestors().skip(1) {
         let file = folder.join(FILE);
-        Some((file.display().to_string(), fs::read_to_string(file).ok()?))
-    })
+        let origin = file.display().to_string();
+        match fs::read_to_string(&file) {
+            Ok(text) => return Ok(Some((origin, text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Setup::Filter { origin, error: format!("can't be read: {error}") }),
+        }
+    }
+    Ok(None)
 }
 
 fn globs(text: &str) -> Globs {

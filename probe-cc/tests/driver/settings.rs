@@ -219,6 +219,23 @@ fn mistakes_of_the_setup_are_told() {
     }
 }
 
+/// Nobody would notice that a filter has no effect.
+#[test]
+fn a_file_of_a_filter_is_read_or_named() {
+    let compiler = compilers()[0];
+    let folder = folder("unread", FILES);
+    let file = folder.join("sub/.probe-cc");
+    let run = || compiler.probed(false).current_dir(&*folder).args(["-c", "sub/a.c"]).output().unwrap();
+    let said = |why: &str| format!("probe-cc: {}: can't be read: {why}\n", file.display());
+    fs::write(&file, b"net_a\n\xff\n").unwrap();
+    assert_eq!(text(&run().stderr), said("stream did not contain valid UTF-8"));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let output = run();
+    assert_eq!(text(&output.stderr), said("Is a directory (os error 21)"));
+    assert!(output.status.code() == Some(1) && !folder.join("a.o").exists());
+}
+
 /// No folder of an object's assembly stays, whatever becomes of it.
 #[test]
 fn nothing_stays_behind() {
