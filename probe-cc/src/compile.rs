@@ -51,7 +51,7 @@ pub(crate) fn run(language: Language, args: &[OsString]) -> Result<ExitCode, Set
                 log.placed(&object.report, invocation.without.as_deref());
             }
             match &invocation.form {
-                Form::Object(_) => Ending::Done(Ok(ExitCode::SUCCESS)),
+                Form::Objects(_) => Ending::Done(Ok(ExitCode::SUCCESS)),
                 Form::Linked(args, places) => {
                     let objects: Vec<_> = made.iter().map(|it| it.report.object().to_owned()).collect();
                     Ending::Done(status(&mut driver.linking(args, places, &objects)))
@@ -104,7 +104,7 @@ fn invocation(args: &[OsString], folder: &Path) -> Result<Invocation, Other> {
 /// own.
 fn objects(driver: &mut Driver<'_>, scratch: &Path, signals: &Signals) -> Result<Vec<Object>, PlainReason> {
     let paths: Vec<PathBuf> = match &driver.invocation.form {
-        Form::Object(object) => vec![object.clone()],
+        Form::Objects(objects) => objects.clone(),
         Form::Linked(_, places) => places.iter().map(|at| scratch.join(format!("{at}.o"))).collect(),
     };
     let mut made = Vec::new();

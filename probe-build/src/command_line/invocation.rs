@@ -1,7 +1,7 @@
 //! Reads a command line of a compiler's driver: does it ask for objects that get sites, or for
 //! something else, which the compiler itself does?
 //!
-//! Only two forms get sites: one source to one object (`-c`), and sources to a program. All others,
+//! Only two forms get sites: each source to an object (`-c`), and sources to a program. All others,
 //! such as those with further outputs that are named after the object, are the compiler's own
 //! affair.
 
@@ -34,8 +34,8 @@ pub struct Invocation {
 /// The output of an [`Invocation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The object of the only source.
-    Object(PathBuf),
+    /// The objects of the sources.
+    Objects(Vec<PathBuf>),
     /// A program or library. The arguments are those of the whole command, and the numbers the
     /// places of the sources in them.
     Linked(Vec<OsString>, Vec<usize>),
@@ -181,14 +181,21 @@ impl Reader {
                 return other("compiled and linked by one command with -x, -MD or -MMD");
             }
             Form::Linked(args.to_vec(), places)
-        } else if self.inputs.len() > 1 {
-            return other("several files in one command with -c");
         } else if output.is_empty() {
-            let mut name = sources[0].file_stem().unwrap_or_default().to_owned();
-            name.push(".o");
-            Form::Object(name.into())
+            let is_mixed = self.inputs.len() > sources.len() || self.language.is_some();
+            if self.inputs.len() > 1 && is_mixed {
+                return other("files of several kinds, or with -x, in one command with -c");
+            }
+            let object = |source: &PathBuf| {
+                let mut name = source.file_stem().unwrap_or_default().to_owned();
+                name.push(".o");
+                name.into()
+            };
+            Form::Objects(sources.iter().map(object).collect())
+        } else if self.inputs.len() > 1 {
+            return other("several files in one command with -c and -o");
         } else {
-            Form::Object(output.into())
+            Form::Objects(vec![output.into()])
         };
         Ok(Invocation { flags: self.flags, sources, form, without, language: self.language })
     }
@@ -338,10 +345,17 @@ mod tests {
             ),
         ] {
             let invocation = read(line).unwrap_or_else(|other| panic!("{line}: {other:?}"));
-            assert_eq!(invocation.form, Form::Object(object.into()), "{line}");
+            assert_eq!(invocation.form, Form::Objects(vec![object.into()]), "{line}");
             assert_eq!(invocation.flags, args(flags), "{line}");
             assert_eq!(invocation.sources.len(), 1);
         }
+    }
+
+    #[test]
+    fn several_sources_to_their_objects() {
+        let invocation = read("-O2 -c sub/a.c b.c ../a.cpp -MD").unwrap();
+        assert_eq!(invocation.form, Form::Objects(["a.o", "b.o", "a.o"].map(PathBuf::from).into()));
+        assert_eq!((invocation.sources.len(), invocation.flags), (3, args("-O2 -MD")));
     }
 
     #[test]
@@ -355,7 +369,9 @@ mod tests {
         }
         for (line, reason) in [
             ("-S a.c", "sites are not placed with -S"),
-            ("-c a.c b.c", "several files in one command with -c"),
+            ("-c a.c b.c -o c.o", "several files in one command with -c and -o"),
+            ("-c a.c b.o", "files of several kinds, or with -x, in one command with -c"),
+            ("-c -x c a.c b.c", "files of several kinds, or with -x, in one command with -c"),
             ("-c a.c -save-temps=obj", "sites are not placed with -save-temps=obj"),
             ("-c a.c -o -", "the object is not kept"),
             ("-c a.c -o a.gch", "the output's name is none of an object"),
@@ -420,7 +436,8 @@ mod tests {
         fs::write(&one, format!("-c @{}", other.display())).unwrap();
         fs::write(&other, "'a b.c' -o x.o").unwrap();
         let invocation = Invocation::read(&[format!("@{}", one.display()).into()]).unwrap();
-        assert_eq!((invocation.sources, invocation.form), (vec!["a b.c".into()], Form::Object("x.o".into())));
+        let form = Form::Objects(vec!["x.o".into()]);
+        assert_eq!((invocation.sources, invocation.form), (vec!["a b.c".into()], form));
         // A file that names itself ends somewhere, and a missing one is an argument.
         fs::write(&one, format!("@{}", one.display())).unwrap();
         assert!(Invocation::read(&[format!("@{}", one.display()).into(), "@none".into()]).is_err());
