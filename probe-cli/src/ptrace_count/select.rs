@@ -1,14 +1,14 @@
 //! The sites of a running program that a selector chooses, and its calls of hooks, grouped by
 //! object.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probe_coldpatch::{Call, Probe as CertainProbe};
 use probe_core::abi::Convention;
-use probe_hooks::ObjectFile;
+use probe_hooks::{ObjectFile, ReadCache, read_sleds};
 use probe_inject::Memory;
 use probe_lang::Selector;
 
@@ -77,6 +77,7 @@ pub fn read_probes(pid: u32, memory: &Arc<Memory>, list: Option<&SiteList>) -> R
         } else if all.owner.is_none() {
             // A runtime would switch the calls itself.
             probes.extend(all.hooks(object, &path, &image));
+            all.note_sleds(&object.name, &path);
         }
         all.objects.push(probes);
     }
@@ -109,6 +110,17 @@ impl LoadedProbes {
     fn note_left(&mut self, name: &str, left: u64) {
         if left != 0 {
             self.notes.push(format!("{name}: {} of hooks can't be switched", count(left, "call")));
+        }
+    }
+
+    /// Adds a note about sleds. One that can't be read may have none.
+    fn note_sleds(&mut self, name: &str, path: &Path) {
+        let sleds = File::open(path).ok().and_then(|file| read_sleds(&ReadCache::new(file)).ok()?);
+        if let Some(sleds) = sleds.filter(|it| !it.usable.is_empty()) {
+            let sleds = count(sleds.usable.len() as u64, "sled");
+            self.notes.push(format!(
+                "{name}: {sleds} of patchable functions or XRay can't be counted from outside"
+            ));
         }
     }
 

@@ -13,7 +13,7 @@ use probe_tests::c_library;
 use probe_tests::whole;
 use serde_json::Value;
 
-use crate::injected_into::{asked, done};
+use crate::injected_into::{Target, asked, done};
 use crate::preloaded::{differing, output, with_agent};
 use crate::program::{Folder, Ran, run};
 
@@ -115,6 +115,18 @@ pub fn hits(rows: &Value) -> [BTreeMap<String, u64>; 2] {
             row["hits"].as_u64().unwrap();
     }
     [entries, exits]
+}
+
+#[test]
+fn sleds_of_a_static_program_are_named() {
+    let folder = Folder::new("sleds-static");
+    let program = compiled(&folder, "gcc", &["-O2", "-static", PATCHABLE]);
+    let mut target = Target::start(&folder, &mut Command::new(program));
+    let ran = asked(&folder, &["count", "--ptrace", "-p", &target.pid(), "work", "--for", "1ms"]);
+    let told = "program: 6 sleds of patchable functions or XRay can't be counted from outside";
+    let is_told = ran.err.contains(told) && ran.code == Some(4);
+    assert!(is_told || ran.err.contains("can't be traced"), "{ran:?}");
+    target.end();
 }
 
 #[test]
