@@ -38,6 +38,9 @@ use crate::text::count;
 /// The time for signal handlers that have interrupted a stub to end.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The most probes that a note names.
+const MAX_NAMES: usize = 3;
+
 /// A program whose hits are counted.
 pub struct Counting {
     process: Process,
@@ -160,14 +163,21 @@ impl Counting {
     fn arm(&mut self) -> Result<(), InjectError> {
         let _priority = raise_priority();
         let mut changes = Vec::new();
-        let (mut refused, mut across) = (0, 0);
+        let (mut refused, mut across) = (0, Vec::new());
         for object in 0..self.probes.objects.len() {
             let rows = &self.probes.objects[object];
             refused +=
                 rows.iter().map(|it| it.probe.sites.len().saturating_sub(it.sites.len()) as u64).sum::<u64>();
-            let (mut sites, others): (Vec<_>, Vec<_>) =
-                rows.iter().flat_map(|it| &it.sites).copied().partition(is_in_one_page);
-            across += others.len() as u64;
+            let mut sites: Vec<Counted> = Vec::new();
+            for row in rows {
+                for site in &row.sites {
+                    if is_in_one_page(site) {
+                        sites.push(*site);
+                    } else {
+                        across.push(format!("{} {}", row.probe.path, row.probe.kind.name()));
+                    }
+                }
+            }
             sites.sort_unstable();
             // Functions that the linker has folded into one share a site.
             sites.dedup_by(|next, one| next.addr < one.end());
@@ -194,10 +204,12 @@ impl Counting {
         refused += kept.len() as u64;
         self.counted = changes.iter().map(|it| it.site).collect();
         kept.iter().for_each(|it| _ = self.counted.remove(&it.site));
-        if across != 0 {
+        if !across.is_empty() {
+            let more = if across.len() > MAX_NAMES { ", …" } else { "" };
             self.notes.push(format!(
-                "{} are not counted: each lies across two pages, which can't be written at once",
-                count(across, "site")
+                "not counted: {} across two pages, which can't be written at once ({}{more})",
+                count(across.len() as u64, "site"),
+                across[..across.len().min(MAX_NAMES)].join(", ")
             ));
         }
         if refused != 0 {
@@ -269,6 +281,14 @@ impl Counting {
             (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, count: own.iter().sum() })
         });
         hits.collect()
+    }
+
+    /// Returns the number of counted sites that no known probe has, and that of their hits.
+    pub fn unnamed(&self, counters: &Counters) -> (u64, u64) {
+        let named: HashSet<_> = self.probes.rows().flat_map(|it| &it.sites).map(|it| it.addr).collect();
+        let all = self.regions.iter().zip(counters).flat_map(|(it, counters)| it.sites.iter().zip(counters));
+        let unnamed = all.filter(|(it, _)| self.counted.contains(&it.addr) && !named.contains(&it.addr));
+        unnamed.fold((0, 0), |(sites, hits), (_, counter)| (sites + 1, hits + counter))
     }
 
     /// Restores all sites and all calls of hooks, and leads all threads out of the stubs. All hits

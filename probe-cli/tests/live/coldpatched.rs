@@ -211,6 +211,17 @@ fn a_list_takes_the_place_of_names_and_tables() {
     assert_eq!(jumping, ["ends", "passes"]);
     assert_eq!(hooked, 2 * (tally["ends"] + tally["passes"]));
 
+    // Without the list, the hits are those of nobody.
+    let mut running = Alone::start(&patched);
+    let pid = running.0.id().to_string();
+    done(&folder, &["enable", "--keep", "**", "--ptrace", "-p", &pid, "--list", list]).unwrap();
+    let (_, tally) = running.works();
+    let disabled = crate::injected_into::asked(&folder, &["disable", "--ptrace", "-p", &pid]);
+    let hits = 2 * tally.values().sum::<u64>();
+    let told =
+        format!("with {hits} hits of no probe that is known here; `--list FILE` names those of a list");
+    assert!(disabled.code == Some(0) && disabled.err.contains(&told), "{disabled:?} {told}");
+
     let other = alone(&folder, compilers()[0], &["-O1", "-static"]);
     let alone = Alone::start(&other);
     let pid = alone.0.id().to_string();

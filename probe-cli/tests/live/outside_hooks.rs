@@ -198,6 +198,49 @@ fn a_selector_chooses_calls() {
     assert_eq!(target.end(), "right");
 }
 
+/// A function whose first call lies across two pages, as few of a compiler's do.
+const ACROSS: &str = r#"
+#include <stdio.h>
+#define PLAIN __attribute__((no_instrument_function))
+PLAIN void __cyg_profile_func_enter(void *function, void *site) { (void)function; (void)site; }
+PLAIN void __cyg_profile_func_exit(void *function, void *site) { (void)function; (void)site; }
+void across(void);
+__asm__(".text\n.balign 4096\n.skip 4096 - 15\n.globl across\n.type across, @function\n"
+        "across: push %rbx\nlea across(%rip), %rdi\nmov 8(%rsp), %rsi\n"
+        "call __cyg_profile_func_enter\nlea across(%rip), %rdi\nmov 8(%rsp), %rsi\n"
+        "call __cyg_profile_func_exit\npop %rbx\nret\n.size across, . - across\n");
+PLAIN int main(void)
+{
+    puts("ready");
+    fflush(stdout);
+    while (getchar() != EOF) { for (int at = 0; at < 100; at++) across(); puts("done"); fflush(stdout); }
+    puts("right");
+    return 0;
+}
+"#;
+
+#[test]
+fn a_call_across_two_pages_is_named() {
+    let folder = Folder::new("outside-hooks-across");
+    let (source, program) = (folder.0.join("across.c"), folder.0.join("across"));
+    fs::write(&source, ACROSS).unwrap();
+    let said = c_library::run(compilers()[0], &["-O1", "-static"], &[&source], &program);
+    assert!(said.is_done, "{}", said.messages);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let ran = asked(&folder, &["enable", "--ptrace", "--keep", "-p", &target.pid(), "**"]);
+    if ran.err.contains("can't be traced") {
+        return println!("left out: {}", ran.err);
+    }
+    let told = "not counted: 1 site across two pages, which can't be written at once (across entry)";
+    assert!(ran.err.contains(told), "{ran:?}");
+    assert_eq!(target.asked(b'w'), "done");
+    let counted = done(&folder, &["--json", "disable", "--ptrace", "-p", &target.pid()]).unwrap();
+    let counted: Value = serde_json::from_str(&counted).unwrap();
+    let rows = counted["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["kind"], &rows[0]["hits"]), (1, &"exit".into(), &100.into()));
+    assert_eq!(target.end(), "right");
+}
+
 /// A command that is killed leaves calls that count and reach their hooks. A later one restores
 /// them, also if the file has gone meanwhile.
 #[test]

@@ -91,8 +91,10 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Output, Failure> {
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Output, Failure> {
-    let counting = Counting::found(id(args.running.pid)?, opened(args.list.as_ref())?.as_ref())?;
-    let report = report("status", &counting, &counting.read()?, is_json)?;
+    let mut counting = Counting::found(id(args.running.pid)?, opened(args.list.as_ref())?.as_ref())?;
+    let counters = counting.read()?;
+    let report = report("status", &counting, &counters, is_json)?;
+    tell_unnamed(&mut counting, &counters);
     Ok(Output { notes: counting.notes, ..Output::text(report.drawn(stdout_width())) })
 }
 
@@ -105,7 +107,9 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Output, Failure> 
     let progress = waiting(pid);
     let rested = counting.disarm();
     drop(progress);
-    let report = report("disable", &counting, &counting.read()?, is_json)?;
+    let counters = counting.read()?;
+    let report = report("disable", &counting, &counters, is_json)?;
+    tell_unnamed(&mut counting, &counters);
     // The numbers are shown before an error of unmapping is.
     let shown = map_pipe_error(Screen::stdout(is_json).finish(&report));
     let progress = waiting(pid);
@@ -127,6 +131,18 @@ fn close(counting: &mut Counting) -> Result<(), Failure> {
 fn tell(counting: &mut Counting) {
     let longest = u64::try_from(counting.longest_stop().as_nanos()).unwrap_or(u64::MAX);
     counting.notes.push(format!("all threads stood for {} at most at a time", Time(longest)));
+}
+
+/// Notes hits of sites that an earlier command knew from a list, or from a file that has gone.
+fn tell_unnamed(counting: &mut Counting, counters: &Counters) {
+    let (sites, hits) = counting.unnamed(counters);
+    if sites != 0 {
+        counting.notes.push(format!(
+            "{} with {} of no probe that is known here; `--list FILE` names those of a list by `coldpatch`",
+            count(sites, "site"),
+            count(hits, "hit")
+        ));
+    }
 }
 
 fn id(pid: Option<u32>) -> Result<u32, Failure> {
