@@ -228,13 +228,26 @@ impl Workspace {
             .collect()
     }
 
-    /// Returns the crates of this choice.
+    /// Returns the crates of this choice, as their files are now: not those of earlier builds, whose
+    /// files have changed or gone.
     pub fn listings(&self) -> Vec<Listing> {
         let Ok(entries) = fs::read_dir(self.folder.join("crates")) else { return Vec::new() };
         let mut listings: Vec<_> =
-            entries.flatten().filter_map(|entry| Listing::read(&entry.path())).collect();
+            entries.flatten().filter_map(|entry| self.current(&entry.path())).collect();
         listings.sort_by(|a, b| (&a.krate, &a.root, a.is_test).cmp(&(&b.krate, &b.root, b.is_test)));
         listings
+    }
+
+    /// Reads the listing of a crate; `None` if one of its files is newer, or has gone.
+    fn current(&self, folder: &Path) -> Option<Listing> {
+        let modified = |file: &Path| fs::metadata(file).and_then(|it| it.modified()).ok();
+        let listing = Listing::read(folder)?;
+        let written = modified(&folder.join(FILE))?;
+        let mut files: BTreeSet<_> = listing.functions.iter().map(|it| &it.file).collect();
+        files.insert(&listing.root);
+        let is_older = |file: &String| modified(&self.root.join(file)).is_some_and(|it| it <= written);
+        let is_current = files.into_iter().all(is_older);
+        is_current.then_some(listing)
     }
 
     /// Returns the functions of all crates, each once.

@@ -167,6 +167,13 @@ fn what_has_no_probe_is_named_with_its_reason() {
     let all = theirs.cargo("probe list --all --only app::Thing::* -q", None);
     let paths: Vec<_> = out(&all).lines().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(paths, ["app::Thing::work", "app::Thing::later", "app::Thing::one_line", "app::Thing::n"]);
+    // Another build has seen the file as it was.
+    let line = "probe list -q -p bare --only bare::*";
+    assert_eq!(out(&theirs.cargo(line, None)), "bare::add  bare/src/lib.rs:5\n");
+    let text = fs::read_to_string(theirs.file("bare/src/lib.rs")).unwrap();
+    fs::write(theirs.file("bare/src/lib.rs"), format!("//! A line.\n{text}")).unwrap();
+    let moved = theirs.cargo(&format!("{line} --release"), None);
+    assert_eq!(out(&moved), "bare::add  bare/src/lib.rs:6\n", "{}", err(&moved));
     for (only, note) in [
         (
             "app::Thing::wrok",
