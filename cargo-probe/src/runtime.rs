@@ -178,7 +178,8 @@ impl Package {
                 .and_then(|()| fs::write(&file, text))
                 .map_err(|error| unreadable(&file, &error))
         };
-        write("src/lib.rs", "")?;
+        // Cargo may complain of a dependency that nothing names.
+        write("src/lib.rs", &format!("use {} as _;\n", package.replace('-', "_")))?;
         // A copy of the repository has versions that are known to work together.
         if let Some(lock) =
             source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())
