@@ -228,8 +228,8 @@ impl Workspace {
             .collect()
     }
 
-    /// Returns the crates of this choice, as their files are now: not those of earlier builds, whose
-    /// files have changed or gone.
+    /// Returns the crates of this choice, as their files are now. Those of earlier builds may have
+    /// changed or gone.
     pub fn listings(&self) -> Vec<Listing> {
         let Ok(entries) = fs::read_dir(self.folder.join("crates")) else { return Vec::new() };
         let mut listings: Vec<_> =

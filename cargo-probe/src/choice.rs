@@ -65,8 +65,8 @@ pub struct Library {
     pub target: String,
     /// The effect of its panics: `unwind` or `abort`.
     pub panic: String,
-    /// Its file.
-    pub file: PathBuf,
+    /// Its files: the library, and its description.
+    pub files: Vec<PathBuf>,
 }
 
 impl Choice {

@@ -64,11 +64,14 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             break;
         }
         let mut command = compiler.plain(&invocation.with_root(arguments, &unit.root));
-        command
-            .current_dir(mirror::within(&unit.mirror, &unit.home))
-            .arg("--extern")
-            .arg(joined(&[RUNTIME.as_ref(), "=".as_ref(), runtime.as_os_str()]))
-            .arg(joined(&["--remap-path-prefix=".as_ref(), unit.mirror.as_os_str(), "=/".as_ref()]));
+        command.current_dir(mirror::within(&unit.mirror, &unit.home)).arg(joined(&[
+            "--remap-path-prefix=".as_ref(),
+            unit.mirror.as_os_str(),
+            "=/".as_ref(),
+        ]));
+        for file in &runtime.files {
+            command.arg("--extern").arg(joined(&[RUNTIME.as_ref(), "=".as_ref(), file.as_os_str()]));
+        }
         let run = Run::of(command)?;
         if run.status.success() {
             unit.correct_files_read(&invocation)?;
@@ -130,13 +133,13 @@ impl Compiler<'_> {
     }
 
     /// Returns the runtime for this crate, if there is one.
-    fn runtime_for(&self, invocation: &Invocation) -> Option<&Path> {
+    fn runtime_for(&self, invocation: &Invocation) -> Option<&Library> {
         let libraries = &self.choice.runtime.libraries;
         let panic = invocation.panic.as_deref().unwrap_or("unwind");
         let fits = |it: &&Library| {
             it.panic == panic && invocation.target.as_ref().is_none_or(|target| *target == it.target)
         };
-        libraries.iter().find(fits).map(|library| library.file.as_path())
+        libraries.iter().find(fits)
     }
 }
 

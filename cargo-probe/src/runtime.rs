@@ -97,24 +97,40 @@ pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime
     for (target, panic) in targets.iter().flat_map(|target| PANICS.map(|panic| (target, panic))) {
         let artifacts =
             package.build(cargo, &["--target", target, "--profile", panic], "-Cembed-bitcode=yes")?;
-        let library = artifacts.iter().find(|(name, file)| name == "probe_runtime" && is(file, "rlib"));
-        let Some((_, library)) = library else {
+        let files = files_of(&artifacts, "probe_runtime");
+        let Some(library) = files.first().filter(|it| is(it, "rlib")) else {
             return Err(Failure::Input(format!("cargo has built no library of the runtime for {target}")));
         };
-        for folder in artifacts.iter().filter_map(|(_, file)| file.parent()).map(Path::to_owned) {
-            // Those of build scripts are no libraries.
-            if folder.ends_with("deps") && !runtime.folders.contains(&folder) {
+        runtime.built.push(modified(library)?);
+        for folder in folders_of_dependencies(&artifacts, package.what) {
+            if !runtime.folders.contains(&folder) {
                 runtime.folders.push(folder);
             }
         }
-        runtime.built.push(modified(library)?);
-        runtime.libraries.push(Library {
-            target: target.clone(),
-            panic: panic.to_owned(),
-            file: library.clone(),
-        });
+        runtime.libraries.push(Library { target: target.clone(), panic: panic.to_owned(), files });
     }
     Ok(runtime)
+}
+
+/// Returns the files of a library: itself, and its description, which it may lack.
+fn files_of(artifacts: &[(String, PathBuf)], name: &str) -> Vec<PathBuf> {
+    let of_kind = |kind| artifacts.iter().find(|(of, file)| of == name && is(file, kind));
+    ["rlib", "rmeta"].into_iter().filter_map(of_kind).map(|(_, file)| file.clone()).collect()
+}
+
+/// Returns the folders of what a package was built with. Some versions of cargo have one for all,
+/// others one for each crate. Build scripts, and what cargo copies for the user, are elsewhere.
+fn folders_of_dependencies(artifacts: &[(String, PathBuf)], package: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for (name, file) in artifacts {
+        let is_library = ["rlib", "rmeta", "so"].iter().any(|ending| is(file, ending));
+        if let Some(folder) = file.parent().filter(|_| is_library && name != package)
+            && !folders.iter().any(|it| it == folder)
+        {
+            folders.push(folder.to_owned());
+        }
+    }
+    folders
 }
 
 /// Returns the agent's library: the one that the user names, one beside this program or in
@@ -285,4 +301,42 @@ fn name(texts: &[&str]) -> String {
     let mut hasher = rustc_hash::FxHasher::default();
     texts.hash(&mut hasher);
     format!("{VERSION}-{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_where_cargo_puts_them() {
+        let artifacts = |files: &[(&str, &str)]| -> Vec<(String, PathBuf)> {
+            files.iter().map(|(name, file)| ((*name).to_owned(), PathBuf::from(file))).collect()
+        };
+        let together = artifacts(&[
+            ("build_script_build", "/t/build/libc-1/build-script-build"),
+            ("libc", "/t/x/deps/liblibc-2.rlib"),
+            ("libc", "/t/x/deps/liblibc-2.rmeta"),
+            ("linkme_impl", "/t/deps/liblinkme_impl-3.so"),
+            ("probe_runtime", "/t/x/deps/libprobe_runtime-4.rmeta"),
+            ("probe_runtime", "/t/x/deps/libprobe_runtime-4.rlib"),
+            ("runtime", "/t/x/libruntime.rlib"),
+        ]);
+        let library = |ending: &str| PathBuf::from(format!("/t/x/deps/libprobe_runtime-4.{ending}"));
+        assert_eq!(files_of(&together, "probe_runtime"), ["rlib", "rmeta"].map(library));
+        assert_eq!(
+            folders_of_dependencies(&together, "runtime"),
+            ["/t/x/deps", "/t/deps"].map(PathBuf::from)
+        );
+        let apart = artifacts(&[
+            ("libc", "/t/x/build/libc/2/out/liblibc-2.rlib"),
+            ("linkme_impl", "/t/build/linkme-impl/3/out/liblinkme_impl-3.so"),
+            ("probe_runtime", "/t/x/build/probe-runtime/4/out/libprobe_runtime-4.rlib"),
+        ]);
+        assert_eq!(files_of(&apart, "probe_runtime").len(), 1);
+        assert_eq!(
+            folders_of_dependencies(&apart, "runtime"),
+            ["/t/x/build/libc/2/out", "/t/build/linkme-impl/3/out", "/t/x/build/probe-runtime/4/out"]
+                .map(PathBuf::from)
+        );
+    }
 }

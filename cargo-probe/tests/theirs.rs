@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use probe_tests::folder::Folder;
+use probe_tests::whole;
 use rustix::process::{Pid, Signal};
 
 /// Builds take all processors, and memory.
@@ -313,6 +314,23 @@ fn tests_examples_and_releases_are_built_with_probes() {
     let released = theirs.cargo("probe count --select old::** --release -q", None);
     assert_eq!(released.status.code(), Some(7), "{}", err(&released));
     assert!(rows(&released).contains(&"old::sum entry 1 1".to_owned()), "{}", err(&released));
+}
+
+/// Cargo's folders, and the compiler's libraries, change with their versions.
+#[test]
+fn the_next_toolchain_builds_with_probes() {
+    let _alone = ALONE.lock();
+    if !whole::has("the nightly toolchain") {
+        return;
+    }
+    let is_there = Command::new("rustup").args(["run", "nightly", "cargo", "-V"]).output();
+    if !is_there.is_ok_and(|it| it.status.success()) {
+        return println!("left out: there is no nightly toolchain");
+    }
+    let theirs = Theirs::new("nightly");
+    let mut command = theirs.command("probe count --select bare::** --example shown -q");
+    let counted = command.env("CARGO", "cargo").env("RUSTUP_TOOLCHAIN", "nightly").output().unwrap();
+    assert_eq!(rows(&counted), ["bare::add entry 1 2", "bare::add exit 1 2"], "{}", err(&counted));
 }
 
 #[test]
