@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use probe_coldpatch::{Call, HAS_PROBES, List, Object, archive, bytes_behind, latent, linked};
@@ -54,10 +54,15 @@ pub(super) fn run(args: &Coldpatch, is_json: bool) -> Result<Output, Failure> {
         }));
     }
     drop(progress);
-    if let (Some(list), Some(path)) = (list, &args.list) {
-        write(path, list.as_bytes(), None)?;
+    let listed = match (list, &args.list) {
+        (Some(list), Some(path)) => Some((path, written(path, list.as_bytes(), None)?)),
+        _ => None,
+    };
+    let out = written(&args.output, &out, Some(&args.file))?;
+    // A list without its file would be of no use, and so would the file without its list.
+    for (path, new) in listed.into_iter().chain([(&args.output, out)]) {
+        new.finish().map_err(|error| not_written(path, &error))?;
     }
-    write(&args.output, &out, Some(&args.file))?;
     totals.told(args, is_json)
 }
 
@@ -153,17 +158,21 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.is_ok_and(|one| other.is_ok_and(|other| one == other))
 }
 
-/// Writes a file, whole or not at all, with the rights of another one.
-fn write(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<(), Failure> {
+/// Writes a file, which is there once it is finished, with the rights of another one.
+fn written(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<NewFile, Failure> {
     let write = || {
         let mut new = NewFile::create(path)?;
         new.file.write_all(bytes)?;
         if let Some(like) = like {
             new.file.set_permissions(fs::metadata(like)?.permissions())?;
         }
-        new.finish()
+        Ok(new)
     };
-    write().map_err(|error| Failure::Input(format!("{} can't be written: {error}", path.display())))
+    write().map_err(|error| not_written(path, &error))
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    Failure::Input(format!("{} can't be written: {error}", path.display()))
 }
 
 /// Why a jump stays that a list has.

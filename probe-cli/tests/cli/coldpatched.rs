@@ -272,6 +272,11 @@ fn a_program_that_unpacks_itself_does_so() {
             out(&["coldpatch", &name, "-o", &patched, "--list", list.to_str().unwrap()]);
             assert_eq!(ran(Path::new(&patched)), expected, "{flags:?}");
             assert_eq!(fs::metadata(&name).unwrap().len(), fs::metadata(&patched).unwrap().len());
+            // One is not there without the other.
+            fs::remove_file(&list).unwrap();
+            let ran = run(&["coldpatch", &name, "-o", "/dev/full", "--list", list.to_str().unwrap()]);
+            let why = "error: /dev/full can't be written: No space left on device (os error 28)\n";
+            assert_eq!((ran.code, ran.err.as_str(), list.exists()), (3, why, false));
         }
         // However few they are.
         for len in [1, 8, 15, 16] {
