@@ -13,10 +13,9 @@ use probe_cli::output::Failure;
 use probe_lang::Selector;
 
 use crate::args::Build;
-use crate::choice::{Candidate, Choice};
+use crate::choice::{BUILD, CHOICES, Candidate, Choice};
 use crate::listing::{FILE, Listed, Listing, meaning};
 use crate::lock::{self, LockFile};
-use crate::mirror::{BUILD, MIRRORS};
 use crate::runtime::{self, Cargo, LIBRARY_VARIABLE};
 
 /// The names under which cargo starts this program, in the folder of the choice.
@@ -91,7 +90,7 @@ impl Workspace {
             wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
             documenter: env::var_os("RUSTDOC").filter(|it| !it.is_empty()).map(PathBuf::from),
         };
-        let folder = target_folder.join(MIRRORS).join(choice.name());
+        let folder = target_folder.join(CHOICES).join(choice.name());
         // Cargo knows a wrapper only for crates of the workspace.
         let target_folder = if choice.deps.is_some() { folder.join("target") } else { target_folder };
         let workspace = Self {

@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::listing::{Listed, write_json};
 
+/// The folder of all choices and their mirrors, in that of the build.
+pub const CHOICES: &str = "latent-probes";
+/// The folder of the build, in the target folder. One that the user names for a command has the
+/// build in it.
+pub const BUILD: &str = "probe";
 /// The name of the file.
 pub const FILE: &str = "choice.json";
 

@@ -18,11 +18,7 @@ use std::{fs, io};
 
 use tempfile::Builder;
 
-/// The folder of all mirrors, in that of the build.
-pub const MIRRORS: &str = "latent-probes";
-/// The folder of the build, in the target folder. One that the user names for a command has the
-/// build in it.
-pub const BUILD: &str = "probe";
+use crate::choice::{BUILD, CHOICES};
 
 /// Brings the mirror at `root` up to date: these files have these texts. Folders above `top` hold
 /// no links. `mirrors` is the folder of all mirrors.
@@ -72,7 +68,7 @@ fn mirrors_within(folder: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            let places = ["", BUILD].map(|build| entry.path().join(build).join(MIRRORS));
+            let places = ["", BUILD].map(|build| entry.path().join(build).join(CHOICES));
             found.extend(places.into_iter().filter(|it| it.is_dir()));
         }
     }
@@ -195,7 +191,7 @@ mod tests {
             fs::write(file, "").unwrap();
         }
         // Of three target folders.
-        let mirrors = ["target/probe", "x/probe", "y"].map(|build| home.join(build).join(MIRRORS));
+        let mirrors = ["target/probe", "x/probe", "y"].map(|build| home.join(build).join(CHOICES));
         let roots: Vec<_> =
             mirrors.iter().flat_map(|it| ["one", "other"].map(|name| (it, it.join(name)))).collect();
         for (_, root) in &roots {
