@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use proc_macro2::{Delimiter, Group, LexError, Span, TokenStream, TokenTree, extra};
+use proc_macro2::{Delimiter, Group, LexError, LineColumn, Span, TokenStream, TokenTree, extra};
 
 use syn::punctuated::Punctuated;
 
@@ -85,7 +85,7 @@ pub struct FoundInclude {
 pub fn find(text: &str) -> Result<Found, LexError> {
     let skipped = skipped(text);
     let tokens = TokenStream::from_str(&text[skipped..]).inspect_err(|_| forget());
-    let mut walk = Walk { skipped, ..Walk::default() };
+    let mut walk = Walk::of(text, skipped);
     let (inner, items) = split_inner_attributes(tokens?);
     let begin = inner.into_iter().last().map_or(skipped, |tree| walk.end(tree.span()));
     walk.scan(items, begin, true);
@@ -109,10 +109,13 @@ fn skipped(text: &str) -> usize {
     mark + if is_for_shell { rest.find('\n').unwrap_or(rest.len()) } else { 0 }
 }
 
-#[derive(Default)]
-struct Walk {
+struct Walk<'a> {
     found: Found,
+    /// The text, from its first token.
+    text: &'a str,
     skipped: usize,
+    /// The first bytes of its lines.
+    lines: Vec<usize>,
     /// The modules around this place, each with the files of its `#[path]`.
     modules: Vec<(String, Vec<String>)>,
     /// The type or trait around this place.
@@ -121,13 +124,34 @@ struct Walk {
     is_owned: bool,
 }
 
-impl Walk {
+impl<'a> Walk<'a> {
+    fn of(text: &'a str, skipped: usize) -> Self {
+        let text = &text[skipped..];
+        let lines = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self {
+            found: Found::default(),
+            text,
+            skipped,
+            lines,
+            modules: Vec::new(),
+            prefix: None,
+            is_owned: false,
+        }
+    }
+
     fn begin(&self, span: Span) -> usize {
-        self.skipped + span.byte_range().start
+        self.byte(span.start())
     }
 
     fn end(&self, span: Span) -> usize {
-        self.skipped + span.byte_range().end
+        self.byte(span.end())
+    }
+
+    /// Returns the byte of a place. [`Span::byte_range`] takes several times as long.
+    fn byte(&self, place: LineColumn) -> usize {
+        let line = self.lines[place.line - 1];
+        let columns = self.text[line..].chars().take(place.column);
+        self.skipped + line + columns.map(char::len_utf8).sum::<usize>()
     }
 
     /// Looks for items where one may begin: at the start, behind a semicolon, behind braces.
