@@ -11,6 +11,7 @@ mod kinds;
 mod names;
 mod references;
 mod separate_file;
+pub mod signatures;
 mod sleds;
 mod symbols;
 

@@ -11,6 +11,7 @@ use addr2line::{Loader, Location};
 
 use crate::extents::Extents;
 use crate::separate_file::separate_file;
+use crate::signatures::{Position, Signature, Site, signatures_of};
 use crate::symbols::{AmbiguousNames, demangled_path, floor_char_boundary};
 
 /// An object's file.
@@ -171,6 +172,15 @@ impl ObjectFile {
 
     fn symbols(&self) -> &Path {
         self.separate.as_ref().unwrap_or(&self.path)
+    }
+
+    /// Returns the signatures at sites, whose addresses are those of the loaded object; `None` where
+    /// the debug information says nothing.
+    pub fn signatures(&self, sites: &[(usize, Position)]) -> Vec<Option<Signature>> {
+        let site =
+            |(addr, position): &(usize, Position)| Site { addr: self.offset(*addr), position: *position };
+        let sites: Vec<_> = sites.iter().map(site).collect();
+        signatures_of(self.symbols(), &sites)
     }
 
     /// Frees the debug information that was read. Later calls read it again.

@@ -1,0 +1,84 @@
+//! DWARF's locations of parameters, as far as they are a register or memory at a fixed distance.
+
+use addr2line::gimli::{
+    AttributeValue, Dwarf, EndianSlice, Expression, LittleEndian, LocationListEntry, Operation, Register,
+    Unit,
+};
+
+pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Entries of a list that are looked at.
+const MOST_ENTRIES: usize = 1 << 12;
+
+/// Where a parameter is at a site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Location {
+    /// In a register, by its number.
+    Register(u16),
+    /// In memory, this far from a register.
+    Memory { base: u16, offset: i64 },
+    /// In memory, this far from the base of the function's frame.
+    Frame { offset: i64 },
+    /// The value that a register had at the function's entry.
+    AtEntry(u16),
+    /// Elsewhere, or in no place.
+    Unknown,
+}
+
+/// A location, and whether it is one for the whole function.
+pub(super) type Located = (Location, bool);
+
+/// Returns the location that an attribute gives for an address.
+pub(super) fn locate(
+    dwarf: &Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    value: Option<AttributeValue<Slice<'_>>>,
+    addr: u64,
+) -> Located {
+    match value {
+        Some(AttributeValue::Exprloc(expression)) => (simple(expression, unit), true),
+        Some(list) => (listed(dwarf, unit, list, addr).unwrap_or(Location::Unknown), false),
+        None => (Location::Unknown, false),
+    }
+}
+
+fn listed(
+    dwarf: &Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    list: AttributeValue<Slice<'_>>,
+    addr: u64,
+) -> Option<Location> {
+    let mut list = dwarf.attr_locations(unit, list).ok()??;
+    for _ in 0..MOST_ENTRIES {
+        let LocationListEntry { range, data } = list.next().ok()??;
+        if (range.begin..range.end).contains(&addr) {
+            return Some(simple(data, unit));
+        }
+    }
+    None
+}
+
+/// Returns the location of a simple expression.
+pub(super) fn simple(expression: Expression<Slice<'_>>, unit: &Unit<Slice<'_>>) -> Location {
+    let mut operations = expression.operations(unit.encoding());
+    let mut next = || operations.next().ok().flatten();
+    let (first, second, third) = (next(), next(), next());
+    match (first, second, third) {
+        (Some(Operation::Register { register: Register(at) }), None, None) => Location::Register(at),
+        (Some(Operation::RegisterOffset { register: Register(base), offset, base_type }), None, None)
+            if base_type.0 == 0 =>
+        {
+            Location::Memory { base, offset }
+        }
+        (Some(Operation::FrameOffset { offset }), None, None) => Location::Frame { offset },
+        (Some(Operation::EntryValue { expression }), Some(Operation::StackValue), None) => {
+            let inner = Expression(expression);
+            let mut operations = inner.operations(unit.encoding());
+            match (operations.next(), operations.next()) {
+                (Ok(Some(Operation::Register { register: Register(at) })), Ok(None)) => Location::AtEntry(at),
+                _ => Location::Unknown,
+            }
+        }
+        _ => Location::Unknown,
+    }
+}
