@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -349,16 +350,35 @@ impl<'a> Info<'a> {
 
     /// Returns whether a unit may have one of these sites.
     fn has_site(&self, unit: &Rc<UnitData<'a>>, sites: &[Site], order: &[usize]) -> bool {
-        let Ok(mut ranges) = self.dwarf.unit_ranges(&unit.unit) else { return true };
-        let mut has_ranges = false;
-        for _ in 0..MOST_RANGES {
-            let Ok(Some(range)) = ranges.next() else { break };
-            has_ranges = true;
-            if !within(sites, order, range.begin, range.end).is_empty() {
-                return true;
+        let Ok(root) = unit.unit.entry(unit.unit.header.root_offset()) else { return false };
+        let ranges = self.ranges(unit, &root);
+        ranges.is_empty() || ranges.iter().any(|range| !within(sites, order, range).is_empty())
+    }
+
+    /// Returns the ranges of an entry's code. A sum of damaged addresses may be none.
+    fn ranges(&self, unit: &UnitData<'a>, die: &DebuggingInformationEntry<Slice<'a>>) -> Vec<Range<u64>> {
+        let value = |name| die.attr_value(name);
+        let address = |value| self.dwarf.attr_address(&unit.unit, value).ok().flatten();
+        if let (Some(low), Some(high)) = (value(dw::DW_AT_low_pc).and_then(address), value(dw::DW_AT_high_pc))
+        {
+            let end = match high.udata_value() {
+                Some(len) => low.checked_add(len),
+                None => address(high),
+            };
+            return end.map(|end| low..end).into_iter().collect();
+        }
+        let list =
+            value(dw::DW_AT_ranges).and_then(|it| self.dwarf.attr_ranges(&unit.unit, it).ok().flatten());
+        let mut ranges = Vec::new();
+        if let Some(mut list) = list {
+            while let Ok(Some(range)) = list.next()
+                && ranges.len() < MOST_RANGES
+                && self.pass(1)
+            {
+                ranges.push(range.begin..range.end);
             }
         }
-        !has_ranges
+        ranges
     }
 
     fn functions_of(
@@ -384,16 +404,14 @@ impl<'a> Info<'a> {
                 function = Some(die.offset());
             }
             let Some(function) = function else { continue };
-            let Ok(mut ranges) = self.dwarf.die_ranges(&unit.unit, die) else { continue };
-            for _ in 0..MOST_RANGES {
-                let Ok(Some(range)) = ranges.next() else { break };
-                for site in within(sites, order, range.begin, range.end) {
+            for range in self.ranges(unit, die) {
+                for site in within(sites, order, &range) {
                     if is_inlined && sites[*site].position != Position::Hook {
                         continue;
                     }
                     let start = match (&found[*site], is_inlined) {
                         (Some(found), true) => found.start,
-                        _ => range.begin,
+                        _ => range.start,
                     };
                     let meant = die.offset();
                     found[*site] = Some(Found { unit: Rc::clone(unit), function, meant, start });
@@ -404,9 +422,9 @@ impl<'a> Info<'a> {
 }
 
 /// Returns the numbers of the sites in a range, of those in the order of their addresses.
-fn within<'o>(sites: &[Site], order: &'o [usize], begin: u64, end: u64) -> &'o [usize] {
-    let first = order.partition_point(|at| sites[*at].addr < begin);
-    let after = order.partition_point(|at| sites[*at].addr < end);
+fn within<'o>(sites: &[Site], order: &'o [usize], range: &Range<u64>) -> &'o [usize] {
+    let first = order.partition_point(|at| sites[*at].addr < range.start);
+    let after = order.partition_point(|at| sites[*at].addr < range.end);
     order.get(first..after).unwrap_or_default()
 }
 
