@@ -20,21 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, ptr, slice};
 
-use crate::engine::control::{ProbeSet, probe_count};
 use crate::engine::registry::ProbeId;
-
-/// Numbers of later probes that the tables of a persistent attachment have. They are the program's
-/// probes of any name, so these are more than those that may join.
-const LATER: usize = if cfg!(miri) { 1 << 8 } else { 1 << 18 };
-
-/// Returns the length of a table of these probes, and of later ones if the set is persistent.
-pub(crate) fn numbers(probes: &ProbeSet) -> usize {
-    if probes.room() == 0 {
-        probes.ids().last().map_or(0, |last| last.index() + 1)
-    } else {
-        probe_count() + LATER
-    }
-}
 
 /// An integer for each probe, at first 0.
 pub(crate) struct Numbers(Box<[AtomicU32]>);

@@ -27,7 +27,7 @@ use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 
 use super::buckets::{BUCKETS, index};
 use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
-use crate::engine::by_probe::{Appended, ByProbe, numbers};
+use crate::engine::by_probe::{Appended, ByProbe};
 use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
@@ -389,7 +389,7 @@ impl Aggregate {
 impl Consumer for Aggregate {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let prepared = Prepared {
-            probes: ByProbe::new(numbers(probes)),
+            probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
             cells: self.cells(),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use super::{CallFilter, Expressions, Plan};
-use crate::engine::by_probe::{Numbers, numbers};
+use crate::engine::by_probe::Numbers;
 use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Attachment, Consumer, DeliveryMode, HitFilter, ProbeSet, Start, Switch};
 use crate::engine::dispatch::{Event, current_thread};
@@ -288,7 +288,7 @@ impl PassedHits {
     fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let room = probes.len() + probes.room();
         let counted = Self {
-            places: Numbers::new(numbers(probes)),
+            places: Numbers::new(probes.numbers()),
             used: AtomicU32::new(0),
             room: u32::try_from(room).unwrap_or(u32::MAX),
             memory: PerThread::new(room)?,

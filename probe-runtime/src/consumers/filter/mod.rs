@@ -32,7 +32,7 @@ use std::{fmt, mem};
 use mismatches::Mismatches;
 pub(super) use plan::{EvaluatedParts, Expressions, HitRole, Plan, fields};
 
-use crate::engine::by_probe::{ByProbe, numbers};
+use crate::engine::by_probe::ByProbe;
 use crate::engine::calls::{CallEnd, Calls, Meter, add_single_writer};
 use crate::engine::clock::{Clock, Scale};
 use crate::engine::control::{ForkSafe, ProbeSet, Start, Switch};
@@ -223,7 +223,7 @@ impl CallFilter {
             scale: if plan.needs_clock() { clock.scale() } else { Scale::UNUSED },
             began: clock.now(),
             clock,
-            roles: ByProbe::new(numbers(probes)),
+            roles: ByProbe::new(probes.numbers()),
             left: ForkSafe::new(Misfits::default()),
         };
         state.add(&mut plan);

@@ -21,7 +21,7 @@ use tracing_core::dispatcher::get_default;
 use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
 
-use crate::engine::by_probe::{ByProbe, numbers};
+use crate::engine::by_probe::ByProbe;
 use crate::engine::calls::{self, CallEffect};
 use crate::engine::control::{Attachment, Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
@@ -310,7 +310,7 @@ impl Consumer for Tracing {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        if self.actions.set(ByProbe::new(numbers(probes))).is_err() {
+        if self.actions.set(ByProbe::new(probes.numbers())).is_err() {
             let problem = "a bridge to `tracing` can be attached only once; make another one";
             return Err(Error::Consumer(problem.into()));
         }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::engine::by_probe::{Appended, Numbers, numbers};
+use crate::engine::by_probe::{Appended, Numbers};
 use crate::engine::control::{ForkSafe, ProbeSet};
 use crate::engine::dispatch::FUTURE;
 use crate::engine::error::Error;
@@ -235,7 +235,7 @@ impl PackedAction {
 
 impl AttachedFunctions {
     pub(crate) fn new(probes: &ProbeSet) -> Self {
-        Self::of(SelectedFunctions::of(probes), probes.room().div_ceil(2), numbers(probes))
+        Self::of(SelectedFunctions::of(probes), probes.room().div_ceil(2), probes.numbers())
     }
 
     /// Creates those of a single function, with the probes 0 and 1 as its entry and exit.

@@ -292,6 +292,16 @@ impl ProbeSet {
         self.room
     }
 
+    /// Returns the length of a table by the numbers of these probes, and of later ones if the set is
+    /// persistent.
+    pub(crate) fn numbers(&self) -> usize {
+        if self.room == 0 {
+            self.ids.last().map_or(0, |last| last.index() + 1)
+        } else {
+            probe_count() + LATER
+        }
+    }
+
     /// Returns the rule of a persistent set.
     pub(super) fn persistent_rule(&self) -> Option<JoinRule> {
         self.rule.as_deref().filter(|_| self.room != 0).cloned()
@@ -325,6 +335,10 @@ impl fmt::Debug for ProbeSet {
         set.field("room", &self.room).finish_non_exhaustive()
     }
 }
+
+/// Numbers of later probes that the tables of a persistent attachment have. They are the program's
+/// probes of any name, so these are more than those that may join.
+const LATER: usize = if cfg!(miri) { 1 << 8 } else { 1 << 18 };
 
 /// The number of terms whose error has suggestions.
 const MAX_SUGGESTIONS: usize = 3;
