@@ -1,6 +1,7 @@
 //! Chooses the backend, as `probe-core` does, and what of the features works with it.
 //!
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
+//! `probe_values` says whether the feature `c-values` has sites of C whose registers it knows.
 //! `probe_agent` says whether the feature `agent` has a system that it works on, and probes.
 //! `probe_whole` says whether all consumers are in this build, so that something calls each
 //! function of the engine.
@@ -18,11 +19,13 @@ fn main() {
     target.emit(backend);
     // Call sites are discovered where they can be patched.
     emit("probe_discovers", has_feature("FINSTRUMENT") && backend == "patched");
+    emit("probe_values", has_feature("C_VALUES") && backend == "patched");
     // Other processes may ask where a socket tells who connects.
     let has_sockets = variable("TARGET_OS") == "linux" && !is_set("MIRI");
     emit("probe_agent", has_feature("AGENT") && has_sockets && backend != "off");
     emit("probe_narrow", is_narrow());
-    let consumers = ["LATENCY", "PROFILER", "CALL_TREE", "PERF", "TRACE", "TRACING", "AGENT", "FINSTRUMENT"];
+    let consumers =
+        ["LATENCY", "PROFILER", "CALL_TREE", "PERF", "TRACE", "TRACING", "AGENT", "FINSTRUMENT", "C_VALUES"];
     emit("probe_whole", backend == "patched" && consumers.into_iter().all(has_feature));
 }
 

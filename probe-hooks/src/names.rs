@@ -12,7 +12,7 @@ use addr2line::{Loader, Location};
 use crate::extents::Extents;
 use crate::separate_file::separate_file;
 use crate::signatures::{Position, Signature, Site, signatures_of};
-use crate::symbols::{AmbiguousNames, demangled_path, floor_char_boundary};
+use crate::symbols::{AmbiguousNames, are_in_global_functions, demangled_path, floor_char_boundary};
 
 /// An object's file.
 pub struct ObjectFile {
@@ -181,6 +181,14 @@ impl ObjectFile {
             |(addr, position): &(usize, Position)| Site { addr: self.offset(*addr), position: *position };
         let sites: Vec<_> = sites.iter().map(site).collect();
         signatures_of(self.symbols(), &sites)
+    }
+
+    /// Returns those of these addresses, of the loaded object, that are in functions with a global
+    /// symbol, and in no other function.
+    pub fn global_functions(&self, addrs: &[usize]) -> Vec<usize> {
+        let offsets: Vec<_> = addrs.iter().map(|addr| self.offset(*addr)).collect();
+        let is_global = are_in_global_functions(self.symbols(), &offsets);
+        addrs.iter().zip(is_global).filter_map(|(addr, is_global)| is_global.then_some(*addr)).collect()
     }
 
     /// Frees the debug information that was read. Later calls read it again.

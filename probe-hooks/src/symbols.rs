@@ -47,6 +47,37 @@ impl AmbiguousNames {
     }
 }
 
+/// Returns for each of these addresses in a file whether it is in a function with a global symbol,
+/// and in no other function.
+pub(crate) fn are_in_global_functions(path: &Path, addrs: &[u64]) -> Vec<bool> {
+    let mut found = vec![None; addrs.len()];
+    let mut order: Vec<usize> = (0..addrs.len()).collect();
+    order.sort_unstable_by_key(|at| addrs[*at]);
+    let mut read = || {
+        let cache = open(path)?;
+        let file = object::File::parse(&cache).ok()?;
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
+                continue;
+            }
+            let (start, end) = (symbol.address(), symbol.address().saturating_add(symbol.size()));
+            let first = order.partition_point(|at| addrs[*at] < start);
+            for at in order[first..].iter().take_while(|at| addrs[**at] < end) {
+                let is_global = symbol.is_global() || symbol.is_weak();
+                found[*at] = match found[*at] {
+                    None => Some((start, is_global, true)),
+                    Some((other, was_global, is_one)) => {
+                        Some((start, is_global || was_global, is_one && other == start))
+                    }
+                };
+            }
+        }
+        Some(())
+    };
+    let _ = read();
+    found.into_iter().map(|it| it.is_some_and(|(_, is_global, is_one)| is_global && is_one)).collect()
+}
+
 /// Returns the symbol and the address of a function.
 fn named<'data>(symbol: &impl ObjectSymbol<'data>) -> Option<(&'data str, u64)> {
     let is_function = symbol.kind() == SymbolKind::Text && symbol.is_definition();

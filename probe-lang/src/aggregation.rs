@@ -102,6 +102,11 @@ impl Aggregation {
         self.value.as_ref().map_or(Ok(()), |value| number(value, scope).map(drop))
     }
 
+    /// Returns the names of fields in it.
+    pub fn fields(&self) -> Vec<String> {
+        self.value.iter().chain(&self.keys).flat_map(Node::fields).collect()
+    }
+
     pub fn uses(&self, name: &str) -> bool {
         self.value.iter().chain(&self.keys).any(|node| node.uses(name))
     }

@@ -138,6 +138,17 @@ pub(crate) fn opaque<'a, P: Passage>(name: &'static str) -> P::Out<'a> {
 }
 
 impl Value<'_> {
+    /// Makes the value of a field that no site passes, but the runtime reads.
+    ///
+    /// # Safety
+    /// The words must be those of a value of this type, whose data, if it has any, is alive as long
+    /// as this value.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub unsafe fn of_words(ty: Type, words: [u64; 2]) -> Self {
+        Self { ty: ty as u64, words, borrow: PhantomData }
+    }
+
     /// The value of each field of a hit in which a field panicked.
     #[cfg(not(probe_backend = "off"))]
     pub(crate) const FAILED: Self = Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };

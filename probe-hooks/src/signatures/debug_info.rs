@@ -432,7 +432,6 @@ fn within<'o>(sites: &[Site], order: &'o [usize], range: &Range<u64>) -> &'o [us
 struct Described<'a> {
     name: Option<String>,
     shape: Shape,
-    /// Its location, and whether that is one for the whole function.
     located: Located,
     /// The entry with the location.
     at: Option<Entry<'a>>,
@@ -457,7 +456,7 @@ impl<'a> Info<'a> {
         let parameters = described.iter().zip(entry).map(|(it, by_convention)| {
             let place = match (&it.shape.kind, site.position) {
                 (Kind::Hidden, _) | (_, Position::Exit) => Place::Absent,
-                (_, Position::Entry) => at_entry(it, by_convention, follows),
+                (_, Position::Entry) => at_entry(it, by_convention, follows, function.unit.is_of_gcc),
                 (_, Position::Hook) => at_hook(it, &function),
             };
             Parameter { name: it.name.clone(), kind: it.shape.kind.clone(), place }
@@ -492,7 +491,7 @@ impl<'a> Info<'a> {
             self.referred(&it.unit, &origin).map(|origin| origin.offset())
         };
         let located = |of: Option<&Entry<'a>>| match of {
-            None => (Location::Unknown, false),
+            None => Located::UNKNOWN,
             Some(of) => locate(&self.dwarf, &of.unit.unit, of.value(dw::DW_AT_location), addr),
         };
         let all = if general.is_empty() { &own } else { &general };
@@ -527,7 +526,8 @@ impl<'a> Info<'a> {
             // clang says of optimised functions that all their calls are described.
             Some(Binding::Local) => {
                 let is_memory = |it: &Described<'a>| {
-                    matches!(it.located, (Location::Frame { .. } | Location::Memory { .. }, true))
+                    it.located.is_for_all
+                        && matches!(it.located.location, Location::Frame { .. } | Location::Memory { .. })
                 };
                 function.unit.unit.header.version() >= 5
                     && !self.has(function, dw::DW_AT_call_all_calls)
@@ -540,7 +540,7 @@ impl<'a> Info<'a> {
 
 /// Returns where a parameter is at a call of a hook.
 fn at_hook(parameter: &Described<'_>, function: &Entry<'_>) -> Place {
-    let (location, is_for_all) = parameter.located;
+    let Located { location, is_for_all, .. } = parameter.located;
     let is_of_gcc = parameter.at.as_ref().is_some_and(|at| at.unit.is_of_gcc);
     let memory = |base: u16, offset: i64| match (u8::try_from(base), i32::try_from(offset)) {
         (Ok(base @ 0..=15), Ok(offset)) => Place::Memory { base, offset },
@@ -566,12 +566,23 @@ fn frame_base(function: &Entry<'_>) -> Option<(u16, i64)> {
     }
 }
 
-/// Returns where a parameter is at the function's entry.
-fn at_entry(parameter: &Described<'_>, by_convention: Place, follows: bool) -> Place {
-    match parameter.located.0 {
+/// Returns where a parameter is at the function's entry. Where clang names no place, the function
+/// does not use the parameter, and callers may pass anything.
+fn at_entry(parameter: &Described<'_>, by_convention: Place, follows: bool, is_of_gcc: bool) -> Place {
+    match parameter.located.location {
         Location::Register(at) | Location::AtEntry(at) => register(at),
+        Location::Unknown if is_next(parameter.located.next, by_convention) => by_convention,
+        Location::Unknown if !is_of_gcc => Place::Absent,
         _ if follows => by_convention,
         _ => Place::Absent,
+    }
+}
+
+/// Returns whether a location soon behind the entry is the register of the convention.
+fn is_next(next: Location, by_convention: Place) -> bool {
+    match next {
+        Location::Register(at) => by_convention != Place::Absent && register(at) == by_convention,
+        _ => false,
     }
 }
 

@@ -21,12 +21,30 @@ pub(super) enum Location {
     Frame { offset: i64 },
     /// The value that a register had at the function's entry.
     AtEntry(u16),
+    /// Computed from a register.
+    Computed,
     /// Elsewhere, or in no place.
     Unknown,
 }
 
-/// A location, and whether it is one for the whole function.
-pub(super) type Located = (Location, bool);
+/// What an attribute says of an address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Located {
+    pub(super) location: Location,
+    /// Whether it is one for the whole function.
+    pub(super) is_for_all: bool,
+    /// The first location behind the address, if it begins there soon.
+    pub(super) next: Location,
+}
+
+impl Located {
+    pub(super) const UNKNOWN: Self =
+        Self { location: Location::Unknown, is_for_all: false, next: Location::Unknown };
+}
+
+/// How far behind an address the next location may begin: behind an `endbr64`, a site, and NOPs
+/// that align it.
+const SOON: u64 = 24;
 
 /// Returns the location that an attribute gives for an address.
 pub(super) fn locate(
@@ -36,9 +54,11 @@ pub(super) fn locate(
     addr: u64,
 ) -> Located {
     match value {
-        Some(AttributeValue::Exprloc(expression)) => (simple(expression, unit), true),
-        Some(list) => (listed(dwarf, unit, list, addr).unwrap_or(Location::Unknown), false),
-        None => (Location::Unknown, false),
+        Some(AttributeValue::Exprloc(expression)) => {
+            Located { location: simple(expression, unit), is_for_all: true, next: Location::Unknown }
+        }
+        Some(list) => listed(dwarf, unit, list, addr).unwrap_or(Located::UNKNOWN),
+        None => Located::UNKNOWN,
     }
 }
 
@@ -47,15 +67,20 @@ fn listed(
     unit: &Unit<Slice<'_>>,
     list: AttributeValue<Slice<'_>>,
     addr: u64,
-) -> Option<Location> {
+) -> Option<Located> {
     let mut list = dwarf.attr_locations(unit, list).ok()??;
+    let (mut found, mut first) = (Located::UNKNOWN, u64::MAX);
     for _ in 0..MOST_ENTRIES {
-        let LocationListEntry { range, data } = list.next().ok()??;
+        let Some(LocationListEntry { range, data }) = list.next().ok()? else { break };
         if (range.begin..range.end).contains(&addr) {
-            return Some(simple(data, unit));
+            found.location = simple(data, unit);
+            break;
+        }
+        if (addr..addr.saturating_add(SOON)).contains(&range.begin) && range.begin < first {
+            (found.next, first) = (simple(data, unit), range.begin);
         }
     }
-    None
+    Some(found)
 }
 
 /// Returns the location of a simple expression.
@@ -78,6 +103,9 @@ pub(super) fn simple(expression: Expression<Slice<'_>>, unit: &Unit<Slice<'_>>) 
                 (Ok(Some(Operation::Register { register: Register(at) })), Ok(None)) => Location::AtEntry(at),
                 _ => Location::Unknown,
             }
+        }
+        (Some(Operation::Register { .. } | Operation::RegisterOffset { .. }), Some(_), _) => {
+            Location::Computed
         }
         _ => Location::Unknown,
     }

@@ -19,7 +19,8 @@
 //! not, so its local functions are sure where they were not optimised.
 //!
 //! Structures, complex numbers, vectors and numbers of 128 bits have no value here, but parameters
-//! after them are found. Where the way of one is unclear, those after it are found by DWARF alone.
+//! after them are found. clang's callers pass anything for a parameter that the function does not use:
+//! it has no location then. Where the way of one is unclear, those after it are found by DWARF alone.
 //!
 //! Cost: a pass over the units that have a site; all that was read is freed at its end.
 

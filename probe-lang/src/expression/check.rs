@@ -53,6 +53,11 @@ const THREAD: &str = "thread";
 const TIME: &str = "time";
 const LATENCY: &str = "latency";
 
+/// Returns whether hits have this name besides their fields.
+pub(super) fn is_of_hit(name: &str) -> bool {
+    [THREAD, TIME, LATENCY].contains(&name)
+}
+
 impl Scalar {
     fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,8 @@
 //! An expression as it was written, and its operators: between two numbers, and between two values
 //! that are compared.
 
+use super::check::is_of_hit;
+
 /// A part of an expression, and the byte where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -60,6 +62,16 @@ impl Node {
         let mut is_used = false;
         self.each(&mut |node| is_used |= matches!(&node.part, Part::Name(it) if it == name));
         is_used
+    }
+
+    /// Returns the names that fields may have: all but those that a hit has besides its fields.
+    pub fn fields(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        self.each(&mut |node| match &node.part {
+            Part::Name(name) if !is_of_hit(name) => names.push(name.clone()),
+            _ => (),
+        });
+        names
     }
 
     /// Returns the number of its parts that count hits.

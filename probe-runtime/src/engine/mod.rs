@@ -1,7 +1,7 @@
 //! The engine: from a definition in memory to a hit that its consumers see.
 //!
 //! ```text
-//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ control ▸ calls, per_thread, clock
+//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ calls, per_thread, clock
 //! ```
 
 // A feature that is left out leaves out its consumer, and not each function that only that
@@ -12,6 +12,7 @@
 )]
 
 pub(crate) mod by_probe;
+pub mod c_values;
 pub mod calls;
 pub(crate) mod clock;
 pub(crate) mod control;

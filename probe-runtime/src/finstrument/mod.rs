@@ -177,5 +177,4 @@ pub use discovery::{
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
 #[cfg(probe_discovers)]
-pub(crate) use discovery::{object_file, readable_path};
 pub use outcome::{Reason, Redirected, Stats, Unpatched};

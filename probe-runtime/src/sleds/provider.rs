@@ -20,10 +20,10 @@ use super::call_site::SledSite;
 use super::memory::{NamedSleds, SledMemory};
 use super::switch::switch;
 use crate::engine::control;
+use crate::engine::os::object_file::{object_file, readable_path};
 use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object, freeze};
 use crate::engine::registry::provider::{self, CallSite, Due, Findings, Provider, ProviderStart, note};
 use crate::engine::sites::{self, Access, Batch, Mode, Report, Site};
-use crate::finstrument::{object_file, readable_path};
 
 static START: ProviderStart = ProviderStart { get_ready, begin: SledProvider::begin };
 

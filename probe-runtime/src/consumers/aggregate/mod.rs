@@ -28,6 +28,7 @@ use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 use super::buckets::{BUCKETS, index};
 use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
 use crate::engine::by_probe::{Appended, ByProbe};
+use crate::engine::c_values::WantedFields;
 use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
@@ -387,6 +388,11 @@ impl Aggregate {
 }
 
 impl Consumer for Aggregate {
+    fn wanted_fields(&self) -> WantedFields {
+        let of_predicate = self.predicate.as_ref().map_or_else(Vec::new, |it| it.node().fields());
+        WantedFields::named([self.aggregation.fields(), of_predicate].concat())
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let prepared = Prepared {
             probes: ByProbe::new(probes.numbers()),

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{CallFilter, Expressions, Plan};
 use crate::engine::by_probe::Numbers;
+use crate::engine::c_values::WantedFields;
 use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Attachment, Consumer, DeliveryMode, HitFilter, ProbeSet, Start, Switch};
 use crate::engine::dispatch::{Event, current_thread};
@@ -107,6 +108,10 @@ trait Filter: Send + Sync + 'static {
     /// The reason why a consumer that switches its probes can't have this filter.
     const NOT_SWITCHABLE: &str;
 
+    fn wanted_fields(&self) -> WantedFields {
+        WantedFields::None
+    }
+
     fn prepare(&self, _probes: &ProbeSet, _consumer: &impl Consumer) -> Result<(), Error> {
         Ok(())
     }
@@ -159,6 +164,10 @@ impl ByPredicate {
 impl Filter for ByPredicate {
     const NOT_SWITCHABLE: &str = "this consumer counts most calls without looking at their fields, \
                                   so it can't have a predicate";
+
+    fn wanted_fields(&self) -> WantedFields {
+        WantedFields::named(self.predicate.node().fields())
+    }
 
     fn prepare(&self, probes: &ProbeSet, consumer: &impl Consumer) -> Result<(), Error> {
         self.filter.prepare(probes, self.plan(probes, consumer)?)
@@ -226,6 +235,10 @@ impl<C: Consumer, F: Filter> Consumer for Filtered<C, F> {
 
     fn pairs_calls(&self) -> bool {
         self.inner.pairs_calls()
+    }
+
+    fn wanted_fields(&self) -> WantedFields {
+        self.filter.wanted_fields().and(self.inner.wanted_fields())
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {

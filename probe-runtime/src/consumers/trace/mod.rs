@@ -43,6 +43,7 @@ use recording::Recording;
 use ring::{Shape, WhenFull};
 use snapshot::OnPanic;
 
+use crate::engine::c_values::WantedFields;
 use crate::engine::clock::Clock;
 use crate::engine::control::{Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::{Event, Recorder};
@@ -98,6 +99,8 @@ pub struct Trace {
     panics_to: Option<PathBuf>,
     /// Whether the file's name is that of the report, with its own ending.
     follows_report: bool,
+    /// Whether hits of C functions have their arguments and results.
+    has_c_values: bool,
     disarmed: Disarmed,
     clock: Clock,
     recording: OnceLock<Arc<Recording>>,
@@ -199,6 +202,7 @@ impl Trace {
             rings_in: None,
             panics_to: None,
             follows_report: false,
+            has_c_values: false,
             disarmed: Disarmed::default(),
             clock: Clock::new(),
             recording: OnceLock::new(),
@@ -422,6 +426,10 @@ impl Consumer for Trace {
 
     fn start(&self, probe: ProbeId) -> Start {
         self.disarmed.start(probe)
+    }
+
+    fn wanted_fields(&self) -> WantedFields {
+        if self.has_c_values { WantedFields::All } else { WantedFields::None }
     }
 
     fn recorder(&self) -> Option<Recorder> {

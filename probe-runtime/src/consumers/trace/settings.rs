@@ -40,6 +40,12 @@ impl Trace {
             }
             trace = if it.name() == "flight" { Self::recorder() } else { Self::first() };
         }
+        if let Some(it) = settings.iter().find(|it| it.name() == "args") {
+            if !it.value().is_empty() {
+                return Err(it.invalid_value("`args` has no value; write `trace(args)`"));
+            }
+            trace.has_c_values = true;
+        }
         let is_in_memory = trace.keep == Keep::Latest || trace.keep == Keep::First;
         let (mut ring, mut total) = (None, None);
         for it in settings {

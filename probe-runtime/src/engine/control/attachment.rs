@@ -367,7 +367,13 @@ impl Untyped {
         let joins_at_once = consumer.joins_at_once();
         let present = (!joins_at_once).then(|| set.present()).flatten();
         let (set, seen) = present.as_ref().map_or((set, None), |(set, seen)| (set, Some(*seen)));
+        #[cfg(probe_values)]
+        let with_values = set.with_values(consumer.wanted_fields());
+        #[cfg(probe_values)]
+        let set = with_values.as_ref().unwrap_or(set);
         consumer.prepare(set)?;
+        #[cfg(probe_values)]
+        set.give_values(&subscription);
         subscription.set_recorder(consumer.recorder());
         subscription.set_quick(consumer.quick());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{ProbeSet, Switch};
+use crate::engine::c_values::WantedFields;
 use crate::engine::dispatch::{Action, CounterAt, Event, Listener, Quick, Recorder};
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
@@ -152,6 +153,13 @@ pub trait Consumer: Send + Sync + 'static {
         None
     }
 
+    /// Returns the names of fields that hits of C functions should have, although their sites pass
+    /// none. Called once, before [`prepare`](Self::prepare).
+    #[doc(hidden)]
+    fn wanted_fields(&self) -> WantedFields {
+        WantedFields::None
+    }
+
     /// Returns the part of `hit` that needs few registers, for a consumer of this crate. Called
     /// once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -219,6 +227,7 @@ macro_rules! forward_to_consumer {
             fn joins_at_once(&self) -> bool;
             fn start(&self, probe: ProbeId) -> Start;
             fn recorder(&self) -> Option<Recorder>;
+            fn wanted_fields(&self) -> WantedFields;
             fn quick(&self) -> Option<Quick>;
             fn attached(&self, switch: Switch) -> Result<(), Error>;
             fn hit(&self, event: &Event<'_>);

@@ -28,6 +28,8 @@ use super::probe_attachments::claim;
 use super::reclaim::finish_operation;
 use super::sites::{Switching, id_ranges};
 use super::{Consumer, DeliveryMode, ProbeSet, Start, join_lock};
+#[cfg(probe_values)]
+use crate::engine::c_values::ValueTable;
 use crate::engine::dispatch::{CounterAt, Subscription, Transition};
 use crate::engine::error::Error;
 use crate::engine::os::objects::KeptLoaded;
@@ -63,6 +65,8 @@ impl PendingJoin {
         // The consumer's panic must not end an operation that concerns another one. Its message was
         // printed.
         let joined = catch_unwind(AssertUnwindSafe(|| {
+            #[cfg(probe_values)]
+            set.read_values();
             consumer.join(&set)?;
             let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
             Ok::<Vec<_>, Error>(starts.collect())
@@ -172,7 +176,13 @@ impl Control {
             let state = record.join_state.as_mut().filter(|_| !ids.is_empty())?;
             let consumer = state.consumer.upgrade()?;
             state.joining.clone_from(&ids);
-            let set = ProbeSet { room: state.room, policy: record.policy, ..ProbeSet::of(ids) };
+            let set = ProbeSet {
+                room: state.room,
+                policy: record.policy,
+                #[cfg(probe_values)]
+                values: state.values.clone(),
+                ..ProbeSet::of(ids)
+            };
             Some(PendingJoin { number, subscription, consumer, set })
         })
     }
@@ -293,6 +303,9 @@ pub(super) struct JoinState {
     pub(super) counts_first_hits: bool,
     /// The counters of these hits. A probe may have several.
     pub(super) first_hit_counters: Vec<(ProbeId, usize)>,
+    /// The values that the attachment reads.
+    #[cfg(probe_values)]
+    values: Option<Arc<ValueTable>>,
     /// Probes that could not join.
     left_out: BTreeSet<ProbeId>,
     /// The last reason why a probe could not join.
@@ -316,6 +329,8 @@ impl JoinState {
             counters: Vec::new(),
             counts_first_hits: false,
             first_hit_counters: Vec::new(),
+            #[cfg(probe_values)]
+            values: set.values.clone(),
             left_out: BTreeSet::new(),
             problem: String::new(),
             attached_at: Instant::now(),

@@ -36,6 +36,8 @@ mod replacement;
 mod select;
 mod sites;
 mod switch;
+#[cfg(probe_values)]
+mod values;
 
 #[cfg(probe_backend = "patched")]
 mod patched_sites;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::join::JoinRule;
 use super::lock::{Control, operate};
 use super::sites::PatchPolicy;
+#[cfg(probe_values)]
+use crate::engine::c_values::ValueTable;
 use crate::engine::error::Error;
 use crate::engine::os::objects::{KeptLoaded, freeze};
 use crate::engine::registry::{ProbeId, ProbeInfo, provider};
@@ -131,13 +133,28 @@ pub struct ProbeSet {
     pub(super) as_of: u64,
     /// For how many probes that join later consumers should have room; 0 unless it is persistent.
     pub(super) room: usize,
+    /// Whether hits of C functions have all values.
+    pub(super) has_all_values: bool,
+    /// The values that the attachment reads.
+    #[cfg(probe_values)]
+    pub(super) values: Option<Arc<ValueTable>>,
 }
 
 impl ProbeSet {
     /// Returns the set of these probes, which ascend.
     pub(super) fn of(ids: Vec<ProbeId>) -> Self {
         let (policy, unmatched) = (PatchPolicy::default(), Arc::default());
-        Self { ids: ids.into(), policy, unmatched, rule: None, as_of: 0, room: 0 }
+        Self {
+            ids: ids.into(),
+            policy,
+            unmatched,
+            rule: None,
+            as_of: 0,
+            room: 0,
+            has_all_values: false,
+            #[cfg(probe_values)]
+            values: None,
+        }
     }
 
     /// Returns the empty set.
@@ -168,7 +185,10 @@ impl ProbeSet {
 
     /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control, loaded| control.loaded_infos(&self.ids, loaded))
+        let infos = operate(|control, loaded| control.loaded_infos(&self.ids, loaded));
+        #[cfg(probe_values)]
+        let infos = infos.into_iter().map(|info| self.with_site_fields(info)).collect();
+        infos
     }
 
     /// Returns the set with these of its probes only.
@@ -204,6 +224,32 @@ impl ProbeSet {
             let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id, loaded)?));
             run(&mut self.ids.iter().filter_map(definition))
         })
+    }
+
+    /// Gives hits of C functions that have no fields their arguments and results as fields, as far as
+    /// debug information tells them: for consumers that look at all fields. Predicates and
+    /// [`Aggregate`](crate::Aggregate) get those that they name without this.
+    ///
+    /// Attaching reads the debug information of these functions, which takes some milliseconds. A
+    /// value that is in no known place is [`Absent`](crate::ValueRef::Absent). Structures, vectors
+    /// and complex numbers have no value.
+    ///
+    /// ```no_run
+    /// # fn run() -> Result<(), probe_runtime::Error> {
+    /// let _log = probe_runtime::select("net_read")?.c_values().attach_fn(|event| {
+    ///     for (name, value) in event.fields() {
+    ///         eprintln!("{name} = {value}");
+    ///     }
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "c-values")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "c-values")))]
+    #[must_use]
+    pub fn c_values(mut self) -> Self {
+        self.has_all_values = true;
+        self
     }
 
     /// Sets how long text is writable. The default is [`TextPolicy::Sealed`].

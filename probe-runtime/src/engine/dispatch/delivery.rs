@@ -25,8 +25,53 @@ use std::sync::atomic::Ordering;
 
 use super::event::HitPlace;
 use super::hook::{Action, Hook};
+#[cfg(probe_values)]
+use super::site_values::GivenValues;
 use super::{Event, Listener, Subscription, ThreadSlot};
+#[cfg(probe_values)]
+use crate::engine::entry::backend::registers::Captured;
 use probe_core::abi::{Definition, Value};
+
+/// The registers that `capture` has stored; null if it was not asked.
+#[cfg(probe_values)]
+type CapturedPtr = *const Captured;
+#[cfg(probe_values)]
+const NOT_CAPTURED: CapturedPtr = std::ptr::null();
+#[cfg(not(probe_values))]
+type CapturedPtr = ();
+#[cfg(not(probe_values))]
+const NOT_CAPTURED: CapturedPtr = ();
+
+/// Handles all members of a hook, with the registers at the site.
+///
+/// # Safety
+/// As for [`deliver_each`]; only `capture` may call it.
+#[cfg(probe_values)]
+pub(crate) unsafe extern "C" fn deliver_captured(
+    definition: &Definition,
+    frame: *const Value<'static>,
+    captured: CapturedPtr,
+    _: *const Subscription,
+    slot: *const ThreadSlot,
+    hook: *const Hook,
+) {
+    // SAFETY: as in `deliver_each`.
+    let (slot, hook) = unsafe { (&*slot, &*hook) };
+    deliver_to_members(definition, frame, captured, slot, hook, false);
+}
+
+/// The long way of a hit, with the registers at the site.
+///
+/// # Safety
+/// Only `capture_unmarked` may call it.
+#[cfg(probe_values)]
+pub(crate) unsafe extern "C" fn dispatch_captured(
+    definition: &Definition,
+    frame: *const Value<'static>,
+    captured: CapturedPtr,
+) {
+    dispatch_with(definition, frame, captured);
+}
 
 /// A function that a [`Hook`] names.
 pub(super) type Deliver = unsafe extern "C" fn(
@@ -63,7 +108,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     let consumer = unsafe { subscription.consumer_as::<L>() };
     // SAFETY: the way in passes the slot that it has marked, which is the calling thread's.
     let errno = unsafe { slot.errno() };
-    let at = HitPlace { frame, slot, generation: subscription.generation() };
+    let at = HitPlace::new(frame, slot, subscription.generation());
     let event = Event::new(definition, hook.probe(), at);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| consumer.hit(&event))) {
         subscription.fail(definition, payload);
@@ -85,7 +130,7 @@ pub(super) unsafe extern "C" fn deliver_each(
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
-    deliver_to_members(definition, frame, slot, hook, false);
+    deliver_to_members(definition, frame, NOT_CAPTURED, slot, hook, false);
 }
 
 /// Handles all members of a hook, for a hit of the calling thread, which owns `slot`. If
@@ -95,6 +140,7 @@ pub(super) unsafe extern "C" fn deliver_each(
 pub(super) fn deliver_to_members(
     definition: &Definition,
     frame: *const Value<'_>,
+    captured: CapturedPtr,
     slot: &'static ThreadSlot,
     hook: &Hook,
     is_suppressing: bool,
@@ -115,7 +161,7 @@ pub(super) fn deliver_to_members(
             Action::Wrap => (),
             Action::Call { suppressed, .. } if is_suppressing => slot.increment(suppressed),
             Action::Call { .. } => {
-                call_consumer(member.subscription(), definition, hook, frame, slot);
+                call_consumer(member.subscription(), definition, hook, frame, captured, slot);
                 slot.hit_state().end_call();
                 has_called = true;
             }
@@ -127,11 +173,16 @@ pub(super) fn deliver_to_members(
 /// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
 /// the values and to the stack pointer at the call of the stub. It is null if neither is known.
 pub(crate) fn dispatch(definition: &Definition, frame: *const Value<'_>) {
+    dispatch_with(definition, frame, NOT_CAPTURED);
+}
+
+#[inline(always)]
+fn dispatch_with(definition: &Definition, frame: *const Value<'_>, captured: CapturedPtr) {
     let Some(slot) = ThreadSlot::current() else { return };
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        deliver_to_members(definition, frame, slot, hook, outer.is_suppressing());
+        deliver_to_members(definition, frame, captured, slot, hook, outer.is_suppressing());
     }
     slot.leave(outer);
 }
@@ -142,12 +193,46 @@ fn call_consumer(
     definition: &Definition,
     hook: &Hook,
     frame: *const Value<'_>,
+    captured: CapturedPtr,
     slot: &'static ThreadSlot,
 ) {
     slot.hit_state().begin_call(subscription.mark());
     // SAFETY: `deliver_to_members` hands on the calling thread's slot.
     let errno = unsafe { slot.errno() };
-    let at = HitPlace { frame: frame.cast(), slot, generation: subscription.generation() };
-    subscription.call(&Event::new(definition, hook.probe(), at));
+    let at = HitPlace::new(frame.cast(), slot, subscription.generation());
+    call_with_values(subscription, definition, hook, at, captured);
     errno.restore();
+}
+
+#[cfg(not(probe_values))]
+#[inline(always)]
+fn call_with_values(
+    subscription: &Subscription,
+    definition: &Definition,
+    hook: &Hook,
+    at: HitPlace,
+    (): CapturedPtr,
+) {
+    subscription.call(&Event::new(definition, hook.probe(), at));
+}
+
+/// Calls a consumer with the values that its attachment reads. The subscription may have lost its
+/// consumer, whose values stay.
+#[cfg(probe_values)]
+#[inline(always)]
+fn call_with_values(
+    subscription: &Subscription,
+    definition: &Definition,
+    hook: &Hook,
+    mut at: HitPlace,
+    captured: CapturedPtr,
+) {
+    let fields = if captured.is_null() { None } else { subscription.site_fields(hook.probe()) };
+    let Some(fields) = fields else {
+        return subscription.call(&Event::new(definition, hook.probe(), at));
+    };
+    // SAFETY: the way in and `capture` have passed both, for this hit.
+    let given = unsafe { GivenValues::read(fields, at.frame, captured) };
+    at.given = std::ptr::from_ref(&given).cast();
+    subscription.call(&Event::new(definition, hook.probe(), at));
 }

@@ -8,8 +8,12 @@ use std::marker::PhantomData;
 use std::{fmt, slice};
 
 use super::ThreadSlot;
+#[cfg(probe_values)]
+use super::site_values::GivenValues;
 use crate::engine::entry::backend;
 use crate::engine::os;
+#[cfg(probe_values)]
+use probe_core::abi::Type;
 use probe_core::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 use probe_report::source::Period;
 
@@ -56,6 +60,22 @@ pub(super) struct HitPlace {
     pub(super) frame: *const Value<'static>,
     pub(super) slot: &'static ThreadSlot,
     pub(super) generation: u32,
+    /// The values that the attachment reads itself; null if it reads none.
+    #[cfg(probe_values)]
+    pub(super) given: *const GivenValues<'static>,
+}
+
+impl HitPlace {
+    #[inline(always)]
+    pub(super) fn new(frame: *const Value<'static>, slot: &'static ThreadSlot, generation: u32) -> Self {
+        Self {
+            frame,
+            slot,
+            generation,
+            #[cfg(probe_values)]
+            given: std::ptr::null(),
+        }
+    }
 }
 
 impl<'a> Event<'a> {
@@ -156,7 +176,11 @@ impl<'a> Event<'a> {
 
     /// Returns the fields' names and values, in the order of the source.
     pub fn fields(&self) -> Fields<'a> {
-        Fields { names: self.definition.fields(), values: self.values().iter() }
+        #[cfg(probe_values)]
+        if let Some(given) = self.given() {
+            return Fields { names: Names::Given(given.names().iter()), values: given.values().iter() };
+        }
+        Fields { names: Names::Defined(self.definition.fields()), values: self.values().iter() }
     }
 
     /// Returns the fields' values as the site has passed them.
@@ -164,12 +188,23 @@ impl<'a> Event<'a> {
     pub(crate) fn values(&self) -> &'a [Value<'a>] {
         let count = self.definition.field_count();
         if count == 0 {
+            #[cfg(probe_values)]
+            return self.given().map_or(&[], GivenValues::values);
+            #[cfg(not(probe_values))]
             return &[];
         }
         // SAFETY: the hit has not returned.
         let values = unsafe { backend::values(self.at.frame, count) };
         // SAFETY: a site with fields passes as many values, alive until the hit returns.
         unsafe { slice::from_raw_parts(values, count) }
+    }
+
+    /// Returns the values that the attachment reads itself.
+    #[cfg(probe_values)]
+    #[inline(always)]
+    fn given(&self) -> Option<&'a GivenValues<'a>> {
+        // SAFETY: null, or the values of this hit, which has not returned.
+        unsafe { self.at.given.cast::<GivenValues<'a>>().as_ref() }
     }
 
     /// Returns the value of one field, by its name.
@@ -259,15 +294,28 @@ impl fmt::Debug for Event<'_> {
 /// ```
 #[derive(Clone)]
 pub struct Fields<'a> {
-    names: FieldNames<'a>,
+    names: Names<'a>,
     values: slice::Iter<'a, Value<'a>>,
+}
+
+/// The source of the fields' names.
+#[derive(Clone)]
+enum Names<'a> {
+    Defined(FieldNames<'a>),
+    #[cfg(probe_values)]
+    Given(slice::Iter<'a, (String, Option<Type>)>),
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (&'a str, ValueRef<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some((self.names.next()?, self.values.next()?.get()))
+        let name = match &mut self.names {
+            Names::Defined(names) => names.next()?,
+            #[cfg(probe_values)]
+            Names::Given(names) => &names.next()?.0,
+        };
+        Some((name, self.values.next()?.get()))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -51,6 +51,12 @@ unsafe impl Send for ExtraMembers {}
 // SAFETY: as above; members are `Sync`.
 unsafe impl Sync for ExtraMembers {}
 
+/// The function for hits that read values: it stores the registers first.
+#[cfg(probe_values)]
+const DELIVER_CAPTURED: Deliver = crate::engine::entry::backend::registers::capture;
+#[cfg(not(probe_values))]
+const DELIVER_CAPTURED: Deliver = deliver_each;
+
 /// A consumer [needs order](crate::Consumer::needs_order): a hit waits until all earlier
 /// instructions are done. As a signed number it is negative, unlike an offset.
 const IN_ORDER: usize = usize::MAX;
@@ -68,8 +74,9 @@ impl Hook {
         counter: Option<CounterAt>,
         extra: *mut ExtraMembers,
     ) -> Self {
-        let dispatch_word = AtomicUsize::new(dispatch_word_of(slice::from_ref(&sole), counter));
+        let dispatch_word = AtomicUsize::new(dispatch_word_of(probe, slice::from_ref(&sole), counter));
         let deliver = match sole.action {
+            Action::Call { .. } if sole.reads_values(probe) => DELIVER_CAPTURED,
             Action::Call { .. } => sole.subscription().deliver(),
             _ => deliver_each,
         };
@@ -87,11 +94,11 @@ impl Hook {
         extra: *mut ExtraMembers,
     ) -> Self {
         // SAFETY: the caller's promise.
-        let dispatch_word = AtomicUsize::new(dispatch_word_of(
-            unsafe { extra.as_ref() }.map_or(&[], ExtraMembers::members),
-            counter,
-        ));
-        Self { dispatch_word, deliver: deliver_each, sole: Member::none(), probe, counter, extra }
+        let members = unsafe { extra.as_ref() }.map_or(&[][..], ExtraMembers::members);
+        let dispatch_word = AtomicUsize::new(dispatch_word_of(probe, members, counter));
+        let reads_values = members.iter().any(|member| member.reads_values(probe));
+        let deliver = if reads_values { DELIVER_CAPTURED } else { deliver_each };
+        Self { dispatch_word, deliver, sole: Member::none(), probe, counter, extra }
     }
 
     /// Returns the hook behind a published pointer, for as long as the slot stays marked.
@@ -151,7 +158,8 @@ impl Hook {
             return;
         };
         member.set_counting(is_counting);
-        self.dispatch_word.store(dispatch_word_of(self.members(), self.counter), Ordering::Release);
+        self.dispatch_word
+            .store(dispatch_word_of(self.probe, self.members(), self.counter), Ordering::Release);
     }
 }
 
@@ -171,14 +179,15 @@ impl ExtraMembers {
 }
 
 /// Returns the value of [`Hook::dispatch_word`] for the present state of these members.
-fn dispatch_word_of(members: &[Member], counter: Option<CounterAt>) -> usize {
+fn dispatch_word_of(probe: ProbeId, members: &[Member], counter: Option<CounterAt>) -> usize {
     let is_ordered = || members.iter().any(Member::needs_order);
     let slow_path = || if is_ordered() { IN_ORDER } else { 0 };
     match members {
         // No consumer is attached, so the way in has nothing else to do.
         [] => SCRATCH,
         [sole] => {
-            sole.only_counter().map(CounterAt::offset).or_else(|| sole.recorder()).unwrap_or_else(slow_path)
+            let recorder = || sole.recorder().filter(|_| !sole.reads_values(probe));
+            sole.only_counter().map(CounterAt::offset).or_else(recorder).unwrap_or_else(slow_path)
         }
         all if all.iter().all(|member| member.only_counter().is_some()) => {
             counter.map_or_else(slow_path, CounterAt::offset)
@@ -281,6 +290,11 @@ impl Member {
     /// Returns whether a hit must wait until all earlier instructions are done.
     fn needs_order(&self) -> bool {
         matches!(self.action(), Action::Call { .. }) && self.subscription().needs_order()
+    }
+
+    /// Returns whether hits of a probe read values for it.
+    fn reads_values(&self, probe: ProbeId) -> bool {
+        matches!(self.action, Action::Call { .. }) && self.subscription().reads_values(probe)
     }
 
     /// Returns the number of the consumer's recorder, if it has one.

@@ -46,8 +46,18 @@ pub(crate) struct Unmarked {
     sole: usize,
 }
 
-/// The only value of this type.
+/// The value of this type for sites of Rust.
 pub(crate) static UNMARKED: Unmarked = Unmarked { dispatch_word: 0, deliver: unmarked, sole: 0 };
+
+/// The same for sites of C, whose values may be asked for.
+#[cfg(probe_values)]
+pub(crate) static UNMARKED_OF_C: Unmarked = Unmarked {
+    dispatch_word: 0,
+    deliver: crate::engine::entry::backend::registers::capture_unmarked,
+    sole: 0,
+};
+#[cfg(not(probe_values))]
+pub(crate) use UNMARKED as UNMARKED_OF_C;
 
 unsafe extern "C" fn unmarked(
     definition: &Definition,

@@ -115,7 +115,7 @@ unsafe extern "C" fn run<Q: QuickListener>(
         // SAFETY: the maker of the quick function has promised that it lives as long as the
         // consumer, which was not closed after the mark.
         let listener = unsafe { &*subscription.listener().cast::<Q>() };
-        let at = HitPlace { frame, slot, generation: subscription.generation() };
+        let at = HitPlace::new(frame, slot, subscription.generation());
         listener.hit_quickly(&Event::new(definition, hook.probe(), at))
     };
     if !is_done {

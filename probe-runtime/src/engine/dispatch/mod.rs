@@ -41,6 +41,8 @@ pub(crate) mod layout;
 mod listener;
 mod ownership;
 mod reclaimer;
+#[cfg(probe_values)]
+mod site_values;
 mod slab;
 mod subscription;
 mod synchronize;
@@ -48,6 +50,8 @@ mod thread_slot;
 mod wrapper;
 
 pub(crate) use delivery::dispatch;
+#[cfg(probe_values)]
+pub(crate) use delivery::{deliver_captured, dispatch_captured};
 pub(crate) use event::FUTURE;
 pub use event::{Event, Fields, ProbeId};
 pub(crate) use guard::{ReadGuard, ReentrancyGuard};
@@ -55,6 +59,8 @@ pub(crate) use hit_state::HitMark;
 pub(crate) use hook::{Action, Hook, InlineHook};
 pub(crate) use listener::{Listener, Quick, QuickListener, Recorder, head, quick};
 pub(crate) use reclaimer::{Epoch, Reclaimer};
+#[cfg(probe_values)]
+pub(crate) use site_values::{MOST_FIELDS, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues};
 pub(crate) use slab::{HookBuilder, HookCapacity, Published, Unpublished};
 pub(crate) use synchronize::{
     BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, is_outside, synchronize,

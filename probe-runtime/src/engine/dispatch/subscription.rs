@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
 use super::synchronize::{Quiescent, WaitFor};
-use super::{Event, HitMark, Listener, Quick, Recorder, Wrapper};
+use super::{Event, HitMark, Listener, ProbeId, Quick, Recorder, Wrapper};
+#[cfg(probe_values)]
+use super::{SiteFields, SiteValues};
 use probe_core::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
@@ -41,6 +43,9 @@ pub(crate) struct Subscription {
     needs_order: bool,
     /// Set before the first hook is made, if the consumer has one.
     recorder: OnceLock<Recorder>,
+    /// The values that the attachment reads at sites of C, if it does.
+    #[cfg(probe_values)]
+    values: OnceLock<Arc<dyn SiteValues>>,
     failure: OnceLock<String>,
     /// The hits that were suppressed, once their counter is given back.
     suppressed: OnceLock<u64>,
@@ -110,6 +115,8 @@ impl Subscription {
             quick: AtomicPtr::default(),
             listener: AtomicPtr::default(),
             recorder: OnceLock::new(),
+            #[cfg(probe_values)]
+            values: OnceLock::new(),
             failure: OnceLock::new(),
             suppressed: OnceLock::new(),
         }
@@ -169,6 +176,29 @@ impl Subscription {
             self.listener.store(quick.listener.cast_mut(), Ordering::Relaxed);
             self.quick.store(quick.run.cast_mut(), Ordering::Relaxed);
         }
+    }
+
+    /// Lets hits read values at sites of C. Must come before the first hook is made.
+    #[cfg(probe_values)]
+    pub(crate) fn set_values(&self, values: Arc<dyn SiteValues>) {
+        let _ = self.values.set(values);
+    }
+
+    /// Returns the fields of a probe that its hits read.
+    #[cfg(probe_values)]
+    #[inline(always)]
+    pub(super) fn site_fields(&self, probe: ProbeId) -> Option<&SiteFields> {
+        self.values.get()?.of(probe)
+    }
+
+    /// Returns whether hits of a probe read values.
+    #[inline(always)]
+    pub(super) fn reads_values(&self, probe: ProbeId) -> bool {
+        #[cfg(probe_values)]
+        let reads = self.site_fields(probe).is_some();
+        #[cfg(not(probe_values))]
+        let (reads, _) = (false, probe);
+        reads
     }
 
     #[inline(always)]

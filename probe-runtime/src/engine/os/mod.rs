@@ -101,6 +101,8 @@ mod linux {
     pub(crate) mod cpu_samples;
     mod function_bounds;
     pub(crate) mod imports;
+    #[cfg(any(probe_discovers, probe_values))]
+    pub(crate) mod object_file;
     pub(crate) mod objects;
 
     pub(crate) use probe_patch::__runtime::os::{

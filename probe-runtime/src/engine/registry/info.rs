@@ -141,6 +141,13 @@ impl ProbeInfo {
         }
     }
 
+    /// Adds fields that no site passes, but an attachment reads.
+    #[cfg(probe_values)]
+    pub(crate) fn with_fields(mut self, fields: &[(String, Option<Type>)]) -> Self {
+        self.fields.extend(fields.iter().map(|(name, ty)| FieldInfo { name: name.clone(), ty: *ty }));
+        self
+    }
+
     /// Notes whether a hit has found the probe.
     pub(crate) fn found_by_hit(mut self, was_reached: bool) -> Self {
         self.was_reached = was_reached;

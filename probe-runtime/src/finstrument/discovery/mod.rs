@@ -35,5 +35,4 @@ pub use interface::{
     DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
     stop_redirecting, stop_telling, text_policy, unpatched,
 };
-pub(crate) use naming::{object_file, readable_path};
 use x86_64::{call, call_patch, stub};

@@ -8,20 +8,15 @@
 //! microseconds for each function.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::PathBuf;
 
 use probe_hooks::{Description, Fragment, ObjectFile};
 
 use super::call_site::{Discovery, TailJumps};
 use super::provider::{ControlLocked, PendingDiscoveries};
 use super::reconcile::{KnownObject, LoadedObjects};
-use crate::engine::os::objects::{Object, freeze};
-use crate::engine::os::process;
+use crate::engine::os::object_file::object_file;
+use crate::engine::os::objects::freeze;
 use probe_core::abi::Kind;
-
-/// Opens the executable, even if its file was renamed.
-const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The files that names were read from, by the hash of the object.
 #[derive(Default)]
@@ -101,16 +96,4 @@ impl Names {
     fn file(&mut self, known: &KnownObject) -> &mut ObjectFile {
         self.files.entry(known.hash).or_insert_with(|| object_file(&known.object))
     }
-}
-
-/// Returns a path where an object's file can be read.
-pub(crate) fn readable_path(object: &Object) -> PathBuf {
-    if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) }
-}
-
-/// Returns the file of an object, for the names of its functions.
-pub(crate) fn object_file(object: &Object) -> ObjectFile {
-    let path = readable_path(object);
-    let own_path = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-    ObjectFile::new(path, own_path, object.base, !process::has_raised_rights())
 }

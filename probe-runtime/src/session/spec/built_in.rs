@@ -186,9 +186,9 @@ impl Reporter for Perf {
 #[cfg(feature = "trace")]
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
-    const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
+    const ABOUT: &'static str = "each hit with its time; `flight`: the latest; `args`: C's values";
     const OPTIONS: &'static [&'static str] =
-        &["flight", "first", "map", "panic", "file", "size", "ring", "cut", "limit"];
+        &["flight", "first", "args", "map", "panic", "file", "size", "ring", "cut", "limit"];
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];

@@ -45,7 +45,7 @@ use super::record::record;
 #[cfg(probe_narrow)]
 use super::vectors::each_xmm;
 use super::vectors::{self, AROUND, quickly};
-use crate::engine::dispatch::layout::{PROBE, QUICK, THREAD, UNMARKED};
+use crate::engine::dispatch::layout::{PROBE, QUICK, THREAD, UNMARKED, UNMARKED_OF_C};
 use crate::engine::dispatch::{ThreadSlot, head};
 use probe_core::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 
@@ -172,7 +172,6 @@ macro_rules! enter {
             leave!(),
             ".cfi_endproc",
             enter = sym enter,
-            unmarked = sym UNMARKED,
             slot_thread = const THREAD,
             probe = const PROBE,
             probe_shift = const head::PROBE_SHIFT,
@@ -250,6 +249,7 @@ pub(super) unsafe extern "C" fn enter() {
         ],
         without_fields,
         ["call [r9 + 8]",],
+        unmarked = sym UNMARKED,
     )
 }
 
@@ -258,6 +258,7 @@ pub(super) unsafe extern "C" fn enter() {
 unsafe extern "C" fn enter_with_values() {
     enter!(
         "192", [], with_fields, ["call [r9 + 8]",],
+        unmarked = sym UNMARKED,
         field_count = const FIELD_COUNT,
         payload_shift = const head::PAYLOAD_SHIFT,
         inline_values = const INLINE_VALUES,
@@ -271,6 +272,7 @@ unsafe extern "C" fn enter_with_values() {
 unsafe extern "C" fn enter_called() {
     enter!(
         "0", [], with_stack_pointer, ["call [r9 + 8]",],
+        unmarked = sym UNMARKED_OF_C,
         field_count = const FIELD_COUNT,
         payload_shift = const head::PAYLOAD_SHIFT,
     )
@@ -281,6 +283,7 @@ unsafe extern "C" fn enter_called() {
 unsafe extern "C" fn enter_hidden() {
     enter_keeping!(
         "0", with_stack_pointer,
+        unmarked = sym UNMARKED_OF_C,
         field_count = const FIELD_COUNT,
         payload_shift = const head::PAYLOAD_SHIFT,
     )
@@ -289,7 +292,7 @@ unsafe extern "C" fn enter_hidden() {
 /// The way in for cold blocks that keep vector registers, without fields.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_kept() {
-    enter_keeping!("128", without_fields,)
+    enter_keeping!("128", without_fields, unmarked = sym UNMARKED,)
 }
 
 /// The same with fields.
@@ -297,6 +300,7 @@ unsafe extern "C" fn enter_kept() {
 unsafe extern "C" fn enter_kept_with_values() {
     enter_keeping!(
         "192", with_fields,
+        unmarked = sym UNMARKED,
         field_count = const FIELD_COUNT,
         payload_shift = const head::PAYLOAD_SHIFT,
         inline_values = const INLINE_VALUES,

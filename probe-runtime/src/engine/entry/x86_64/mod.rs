@@ -6,6 +6,8 @@ pub(crate) mod enter;
 pub(crate) mod hooks;
 pub(crate) mod note;
 mod record;
+#[cfg(probe_values)]
+pub(crate) mod registers;
 pub(crate) mod stub;
 mod vectors;
 

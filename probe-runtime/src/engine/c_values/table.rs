@@ -1,0 +1,252 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use probe_hooks::signatures::{Enumeration, Kind as ValueKind, Parameter, Place, Position, Signature};
+
+use super::WantedFields;
+use crate::engine::by_probe::ByProbe;
+use crate::engine::dispatch::{
+    MOST_FIELDS, ProbeId, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues,
+};
+use crate::engine::entry::backend::registers::StoredRegister;
+use crate::engine::os::guarded_read;
+use crate::engine::os::object_file::object_file;
+use crate::engine::os::objects::{Frozen, Object, freeze};
+use crate::engine::sites::SITE_LEN;
+use probe_core::abi::{Kind, Type};
+
+/// A probe of C whose values are looked up.
+pub(crate) struct CProbe {
+    pub(crate) id: ProbeId,
+    pub(crate) kind: Kind,
+    /// Whether its sites are calls of hooks.
+    pub(crate) is_hook: bool,
+    /// The addresses of its sites.
+    pub(crate) sites: Vec<usize>,
+}
+
+/// The values that an attachment reads.
+pub(crate) struct ValueTable {
+    wanted: WantedFields,
+    probes: ByProbe<SiteFields>,
+}
+
+impl SiteValues for ValueTable {
+    #[inline(always)]
+    fn of(&self, probe: ProbeId) -> Option<&SiteFields> {
+        self.probes.get(probe)
+    }
+}
+
+impl ValueTable {
+    /// Makes an empty table with this many numbers of probes.
+    pub(crate) fn new(wanted: WantedFields, numbers: usize) -> Self {
+        Self { wanted, probes: ByProbe::new(numbers) }
+    }
+
+    /// Looks up the values of these probes, unless the table has them. It runs under no lock.
+    pub(crate) fn add(&self, probes: &[CProbe]) {
+        let new: Vec<_> = probes.iter().filter(|probe| self.lacks(probe)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let objects = freeze(Frozen::every);
+        let mut found: HashMap<ProbeId, Vec<SiteReadings>> = HashMap::new();
+        let mut types: HashMap<ProbeId, Fields> = HashMap::new();
+        for object in &objects {
+            let sites = sites_in(object, &new);
+            if sites.is_empty() {
+                continue;
+            }
+            let file = object_file(object);
+            let asked: Vec<_> = sites.iter().map(|(probe, addr)| (*addr, position(probe))).collect();
+            let signatures = file.signatures(&asked);
+            let undescribed = asked.iter().zip(&signatures).filter(|(_, signature)| signature.is_none());
+            let undescribed: Vec<_> = undescribed.map(|((addr, _), _)| *addr).collect();
+            let global =
+                if self.wants_registers() { file.global_functions(&undescribed) } else { Vec::new() };
+            for ((probe, addr), signature) in sites.iter().zip(signatures) {
+                let values = self.values(probe, *addr, signature, &global);
+                let fields = types.entry(probe.id).or_default();
+                let readings = fields.add(values);
+                found.entry(probe.id).or_default().push(SiteReadings { after: addr + SITE_LEN, readings });
+            }
+        }
+        let fields = found.into_iter().filter_map(|(id, mut sites)| {
+            let fields = types.remove(&id)?;
+            sites.sort_unstable_by_key(|site| site.after);
+            // Sites that were read before the last field was known lack it, which is absent there.
+            (!fields.0.is_empty()).then(|| (id, SiteFields { fields: fields.0.into(), sites: sites.into() }))
+        });
+        // Strings are read in a way that may fault, and so are parameters in memory.
+        guarded_read::prepare();
+        self.probes.add(fields);
+    }
+
+    /// Returns the fields that hits of a probe have.
+    pub(crate) fn fields(&self, probe: ProbeId) -> &[(String, Option<Type>)] {
+        self.probes.get(probe).map_or(&[], |fields| &fields.fields)
+    }
+
+    /// Returns the wanted values of a site, by their names.
+    fn values(
+        &self,
+        probe: &CProbe,
+        addr: usize,
+        signature: Option<Signature>,
+        global: &[usize],
+    ) -> Vec<(String, Option<Reading>)> {
+        let is_wanted = |name: &str| match &self.wanted {
+            WantedFields::None => false,
+            WantedFields::Named(names) => names.iter().any(|it| it == name),
+            WantedFields::All => true,
+        };
+        let mut values = Vec::new();
+        match (probe.kind, signature) {
+            (Kind::Exit, Some(Signature { result: Some((kind, place)), .. })) if is_wanted(RESULT) => {
+                let place = if returns_after(addr) { place } else { Place::Absent };
+                values.push((RESULT.to_owned(), reading(&kind, place)));
+            }
+            (Kind::Exit, None) if self.names(RESULT) && !probe.is_hook && returns_after(addr) => {
+                values.push((RESULT.to_owned(), reading(&ValueKind::Unsigned(8), Place::Register(0))));
+            }
+            (Kind::Entry, Some(signature)) => {
+                for (number, Parameter { name, kind, place }) in (1..).zip(&signature.parameters) {
+                    let reading = || reading(kind, *place);
+                    let name = name.clone().unwrap_or_else(|| argument(number));
+                    if is_wanted(&name) {
+                        values.push((name, reading()));
+                    }
+                }
+                for (number, Parameter { kind, place, .. }) in (1..).zip(&signature.parameters) {
+                    // Beside its name, since only one of both was asked for.
+                    let name = argument(number);
+                    if self.names(&name) && values.iter().all(|(known, _)| *known != name) {
+                        values.push((name, reading(kind, *place)));
+                    }
+                }
+            }
+            (Kind::Entry, None) if !probe.is_hook && global.contains(&addr) => {
+                for (number, register) in (1..).zip(INTEGER_REGISTERS) {
+                    if self.names(&argument(number)) {
+                        let reading = reading(&ValueKind::Unsigned(8), Place::Register(register));
+                        values.push((argument(number), reading));
+                    }
+                }
+            }
+            _ => (),
+        }
+        values.truncate(MOST_FIELDS);
+        values
+    }
+
+    /// Returns whether a probe has a site that was not looked up.
+    fn lacks(&self, probe: &CProbe) -> bool {
+        let is_known = |fields: &SiteFields, site: usize| {
+            fields.sites.binary_search_by_key(&(site + SITE_LEN), |it| it.after).is_ok()
+        };
+        let known = self.probes.get(probe.id);
+        self.probes.has(probe.id)
+            && known.is_none_or(|known| probe.sites.iter().any(|site| !is_known(known, *site)))
+    }
+
+    /// Returns whether arguments were asked for by their places.
+    fn wants_registers(&self) -> bool {
+        (1..=INTEGER_REGISTERS.len()).any(|number| self.names(&argument(number)))
+    }
+
+    /// Returns whether a name was asked for by itself.
+    fn names(&self, name: &str) -> bool {
+        matches!(&self.wanted, WantedFields::Named(names) if names.iter().any(|it| it == name))
+    }
+}
+
+/// The name of results.
+const RESULT: &str = "ret";
+/// The registers of the first six integers, by DWARF's numbers.
+const INTEGER_REGISTERS: [u8; 6] = [5, 4, 1, 2, 8, 9];
+
+fn argument(number: usize) -> String {
+    format!("arg{number}")
+}
+
+fn position(probe: &CProbe) -> Position {
+    match probe.kind {
+        _ if probe.is_hook => Position::Hook,
+        Kind::Exit => Position::Exit,
+        _ => Position::Entry,
+    }
+}
+
+/// Returns the sites in an object, each with its probe.
+fn sites_in<'a>(object: &Object, probes: &[&'a CProbe]) -> Vec<(&'a CProbe, usize)> {
+    let sites = probes.iter().flat_map(|probe| probe.sites.iter().map(|site| (*probe, *site)));
+    sites.filter(|(_, addr)| object.holds(*addr)).collect()
+}
+
+/// Returns whether a return follows a site, so that the result is in its place.
+fn returns_after(site: usize) -> bool {
+    /// `ret`, `ret imm16`, and `ret` behind a prefix.
+    const RETURNS: [&[u8]; 4] = [&[0xc3], &[0xc2], &[0xf3, 0xc3], &[0xf2, 0xc3]];
+    let mut code = [0; 2];
+    let is_read = guarded_read::peek(site + SITE_LEN, &mut code);
+    is_read && RETURNS.iter().any(|it| code.starts_with(it))
+}
+
+/// The fields of one probe so far.
+#[derive(Default)]
+struct Fields(Vec<(String, Option<Type>)>);
+
+impl Fields {
+    /// Adds a site's values. Returns its readings, in the order of the fields.
+    fn add(&mut self, values: Vec<(String, Option<Reading>)>) -> Box<[Reading]> {
+        let nowhere = || Reading { kind: ReadAs::Unsigned(8), from: ReadFrom::Nowhere };
+        let mut readings: Vec<_> = self.0.iter().map(|_| nowhere()).collect();
+        for (name, reading) in values {
+            let ty = reading.as_ref().map_or(Type::Absent, |reading| reading.kind.ty());
+            let at = match self.0.iter().position(|(known, _)| *known == name) {
+                Some(at) => {
+                    // Sites of a probe may disagree.
+                    let known = &mut self.0[at].1;
+                    *known = known.filter(|known| *known == ty);
+                    at
+                }
+                None if self.0.len() < MOST_FIELDS => {
+                    self.0.push((name, Some(ty)));
+                    readings.push(nowhere());
+                    self.0.len() - 1
+                }
+                None => continue,
+            };
+            readings[at] = reading.unwrap_or_else(nowhere);
+        }
+        readings.into()
+    }
+}
+
+/// Returns how a value is read; `None` if it is never shown.
+fn reading(kind: &ValueKind, place: Place) -> Option<Reading> {
+    let kind = match kind {
+        ValueKind::Unsigned(bytes) => ReadAs::Unsigned(*bytes),
+        ValueKind::Signed(bytes) => ReadAs::Signed(*bytes),
+        ValueKind::Bool => ReadAs::Bool,
+        ValueKind::Float(4) => ReadAs::Single,
+        ValueKind::Float(_) => ReadAs::Double,
+        ValueKind::Text => ReadAs::Text,
+        ValueKind::Enumeration(it) => enumeration(it),
+        ValueKind::Hidden => return None,
+    };
+    let from = match place {
+        Place::Absent => None,
+        Place::Register(number) => StoredRegister::of(number).map(ReadFrom::Register),
+        Place::Memory { base, offset } => {
+            StoredRegister::of(base).map(|base| ReadFrom::Memory { base, offset })
+        }
+    };
+    Some(Reading { kind, from: from.unwrap_or(ReadFrom::Nowhere) })
+}
+
+fn enumeration(it: &Arc<Enumeration>) -> ReadAs {
+    let names = it.names.iter().map(|(value, name)| (*value, name.as_str().into()));
+    ReadAs::Enumeration { bytes: it.bytes, is_signed: it.is_signed, names: names.collect() }
+}

@@ -1,0 +1,69 @@
+//! Sets whose hits have values of C functions.
+
+use std::sync::Arc;
+
+use super::ProbeSet;
+use super::lock::operate;
+use crate::engine::c_values::{CProbe, ValueTable, WantedFields};
+use crate::engine::dispatch::{SiteValues, Subscription};
+use crate::engine::registry::{ProbeId, ProbeInfo};
+use probe_core::abi::{Convention, Kind, Type};
+
+impl ProbeSet {
+    /// Returns the set with the values that a consumer wants; `None` if it wants none, or no probe
+    /// has any. They are looked up.
+    pub(super) fn with_values(&self, wanted: WantedFields) -> Option<Self> {
+        let wanted = if self.has_all_values { WantedFields::All } else { wanted };
+        if wanted == WantedFields::None {
+            return None;
+        }
+        let probes = self.c_probes();
+        // Others may join.
+        if probes.is_empty() && self.room == 0 {
+            return None;
+        }
+        let table = ValueTable::new(wanted, self.numbers());
+        table.add(&probes);
+        Some(Self { values: Some(Arc::new(table)), ..self.clone() })
+    }
+
+    /// Looks up the values of probes that join.
+    pub(super) fn read_values(&self) {
+        if let Some(values) = &self.values {
+            values.add(&self.c_probes());
+        }
+    }
+
+    /// Lets an attachment's hits read the values. Must come before its first hook is made.
+    pub(super) fn give_values(&self, subscription: &Subscription) {
+        if let Some(values) = &self.values {
+            subscription.set_values(Arc::clone(values) as Arc<dyn SiteValues>);
+        }
+    }
+
+    /// Returns the fields that hits of a probe have, although its sites pass none.
+    pub(crate) fn site_fields(&self, probe: ProbeId) -> &[(String, Option<Type>)] {
+        self.values.as_ref().map_or(&[], |values| values.fields(probe))
+    }
+
+    pub(super) fn with_site_fields(&self, info: ProbeInfo) -> ProbeInfo {
+        let id = info.id();
+        info.with_fields(self.site_fields(id))
+    }
+
+    /// Returns the entries and exits of C functions without fields.
+    fn c_probes(&self) -> Vec<CProbe> {
+        operate(|control, loaded| {
+            let probe = |id: &ProbeId| {
+                let definition = control.registry.definition(*id, loaded)?;
+                let (kind, convention) = (definition.kind(), definition.convention());
+                let is_of_c = matches!(convention, Convention::Hidden | Convention::Call)
+                    && matches!(kind, Kind::Entry | Kind::Exit)
+                    && definition.field_count() == 0;
+                let sites = control.registry.sites(*id).iter().map(|site| site.addr.0).collect();
+                is_of_c.then(|| CProbe { id: *id, kind, is_hook: convention == Convention::Call, sites })
+            };
+            self.ids.iter().filter_map(probe).collect()
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! Arguments and results of C functions are what the program says itself.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::ffi::{CStr, c_char};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use probe_build::Sites;
+use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, select};
+use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::folder::Folder;
+use probe_tests::library::Library;
+use probe_tests::whole;
+use probe_trace::Item;
+
+/// Functions of each build are the same probes, so one is loaded at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Writes each hit as the program's log has it: `path name=value …`.
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Consumer for Log {
+    fn hit(&self, event: &Event<'_>) {
+        let mut line = event.path().to_owned();
+        event.fields().for_each(|(name, value)| write!(line, " {name}={value}").unwrap());
+        // An exit without a result has no line.
+        if event.fields().count() != 0 {
+            self.0.lock().unwrap().push(line);
+        }
+    }
+}
+
+/// Plays all calls; returns the program's log.
+fn play(library: &Library) -> Vec<String> {
+    // SAFETY: functions of these types; the log ends with a NUL, and stays.
+    unsafe {
+        std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn()>(library.symbol("arguments"))();
+        let log: extern "C" fn() -> *const c_char = std::mem::transmute(library.symbol("arguments_log"));
+        CStr::from_ptr(log()).to_str().unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Returns how many values are absent although the program has them.
+fn compare(found: &[String], expected: &[String], name: &str) -> usize {
+    // Before a call that is a jump, its exit precedes all that the other function does.
+    let tails = |lines: &[String]| {
+        let (tails, others): (Vec<_>, Vec<_>) =
+            lines.iter().cloned().partition(|line| line.starts_with("tail ret="));
+        [others, tails].concat()
+    };
+    let (found, expected) = (tails(found), tails(expected));
+    let mut absent = 0;
+    for (found, expected) in found.iter().zip(&expected) {
+        let (found_words, expected_words) = (found.split(' '), expected.split(' '));
+        assert_eq!(
+            found_words.clone().count(),
+            expected_words.clone().count(),
+            "{name}: {found}: {expected}"
+        );
+        for (one, other) in found_words.zip(expected_words) {
+            // clang's callers pass nothing where a value is not used.
+            let may_be_absent = ["local_", "tail", "unused a="].iter().any(|path| found.starts_with(path))
+                || (found.starts_with("recursion") && one.starts_with("ret="));
+            let is_absent = one.ends_with("=(absent)") && one != other;
+            assert!(one == other || (is_absent && may_be_absent), "{name}: {found}: {expected}");
+            absent += usize::from(is_absent);
+        }
+    }
+    assert_eq!(found.len(), expected.len(), "{name}: {:?}", found.get(expected.len()));
+    absent
+}
+
+fn levels() -> &'static [&'static str] {
+    if whole::is_asked_for() { &["-O0", "-O1", "-O2", "-O3", "-Os", "-Og"] } else { &["-O0", "-O2", "-O3"] }
+}
+
+/// Builds the functions, and plays them with a log attached.
+fn logged(compiler: Compiler, sites: Sites, flags: &str) -> (Vec<String>, Vec<String>, String) {
+    let recipe = Recipe::new(compiler, Language::C, sites, flags).files(&["arguments.c"]);
+    let path = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
+    let library = Library::open(&path);
+    let latent = play(&library);
+    let log = select("@arguments.c, !arguments, !arguments_log, !line, !flags")
+        .unwrap()
+        .c_values()
+        .attach(Log::default())
+        .unwrap();
+    let expected = play(&library);
+    assert_eq!(latent, expected, "{}: values of the program change with hits", recipe.name());
+    let found = std::mem::take(&mut *log.0.lock().unwrap());
+    drop(log);
+    library.close();
+    (found, expected, recipe.name())
+}
+
+#[test]
+fn values_are_what_the_program_says() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for level in levels() {
+            let (found, expected, name) = logged(compiler, Sites::EntryReturn, &format!("-g {level}"));
+            let absent = compare(&found, &expected, &name);
+            println!("{name}: {absent} of {} lines' values are in no place that is known", expected.len());
+            // Without optimisation, each value is where the calling convention puts it.
+            assert!(*level != "-O0" || absent == 0, "{name}: {absent}");
+        }
+    }
+}
+
+/// One build, loaded.
+fn loaded(flags: &str) -> Library {
+    let recipe = Recipe::new(Compiler::Gcc, Language::C, Sites::EntryReturn, flags).files(&["arguments.c"]);
+    Library::open(&recipe.build(env!("CARGO_TARGET_TMPDIR")).0)
+}
+
+#[test]
+fn predicates_and_keys_name_them() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = loaded("-g -O2");
+    let count = |selector: &str, predicate: &str| {
+        let set = select(selector).unwrap();
+        let count = set.attach_if(&predicate.parse().unwrap(), Count::new()).unwrap();
+        play(&library);
+        count.total()
+    };
+    assert_eq!(count("integers kind=entry", "c > 5"), 3);
+    assert_eq!(count("integers kind=entry", "c == 71 && e"), 1);
+    assert_eq!(count("integers kind=entry", "d >= 9223372036854775808"), 2);
+    assert_eq!(count("integers", "arg2 == 65535"), 2, "an entry and its exit");
+    assert_eq!(count("integers", "ret < 0"), 0);
+    assert_eq!(count("integers", "ret == 2147483647"), 2);
+    assert_eq!(count("modes kind=entry", "mode == \"WRITE\""), 1);
+    assert_eq!(count("modes kind=entry", "flags != \"LAST\""), 1, "a number is no text");
+    assert_eq!(count("texts kind=entry", "a ~ \"fi*\""), 1);
+    assert_eq!(count("floats, single", "a < 0"), 2);
+
+    let groups = |selector: &str, aggregation: &str| {
+        let groups = Aggregate::new(aggregation).unwrap();
+        let groups = select(selector).unwrap().attach(groups).unwrap();
+        play(&library);
+        let groups = groups.groups();
+        let mut groups: Vec<_> =
+            groups.iter().map(|it| format!("{} {}", it.keys().join(" "), it.count())).collect();
+        groups.sort();
+        groups
+    };
+    assert_eq!(groups("recursion", "count by(depth)"), ["0 1", "1 1", "2 1", "3 1"]);
+    assert_eq!(groups("recursion", "count by(arg1)"), ["0 1", "1 1", "2 1", "3 1"]);
+    assert_eq!(groups("modes", "count by(ret)"), ["3 1", "CLOSED 1", "WRITE 1"]);
+    assert_eq!(groups("modes", "count by(mode, flags)"), ["3 257 1", "CLOSED NONE 1", "WRITE LAST 1"]);
+    assert_eq!(groups("truth", "count by(ret)"), ["false 1", "true 1"]);
+    assert_eq!(groups("many", "sum(g) by(h)"), ["last 1"]);
+    assert_eq!(groups("structs", "max(h) by(g)"), ["2.5 1"]);
+
+    let error = |predicate: &str| {
+        let set = select("structs").unwrap();
+        set.attach_if(&predicate.parse().unwrap(), Count::new()).unwrap_err().to_string()
+    };
+    assert!(error("c > 5").contains("`c` can't be compared: it has no value"), "{}", error("c > 5"));
+    assert!(error("z > 5").contains("`z` is not a field of any probe here"), "{}", error("z > 5"));
+    library.close();
+}
+
+#[test]
+fn without_debug_information_registers_are_asked_for_by_their_places() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = loaded("-O2");
+    let groups = |selector: &str, aggregation: &str| {
+        let groups = Aggregate::new(aggregation).unwrap();
+        let groups = select(selector).unwrap().attach(groups).unwrap();
+        play(&library);
+        let groups = groups.groups();
+        groups.iter().map(|it| format!("{} {}", it.keys().join(" "), it.count())).collect::<Vec<_>>()
+    };
+    assert_eq!(groups("many", "count by(arg1, arg6)"), ["1 6 1"]);
+    assert_eq!(groups("recursion", "count by(ret)"), ["1 1", "2 1", "4 1", "8 1"]);
+    library.close();
+}
+
+#[test]
+fn each_consumer_has_its_own() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = loaded("-g -O2");
+    let folder = Folder::new("c-values");
+    let path = folder.join("args.probetrace");
+    let set = select("many, integers").unwrap();
+    // Together at the same sites: one counts, one reads all, one reads what it names, one reads
+    // nothing. The first hit of a thread takes a way of its own.
+    let count = set.attach(Count::new()).unwrap();
+    let log = set.clone().c_values().attach(Log::default()).unwrap();
+    let plain = set.attach(Log::default()).unwrap();
+    let some = set.attach_if(&"h == \"last\"".parse().unwrap(), Log::default()).unwrap();
+    let trace = set.clone().c_values().attach(Trace::to_file(&path)).unwrap();
+    let expected = thread::scope(|scope| scope.spawn(|| play(&library)).join().unwrap());
+    trace.finish().unwrap();
+    let expected: Vec<_> = expected
+        .into_iter()
+        .filter(|line| ["many", "integers"].iter().any(|it| line.starts_with(it)))
+        .collect();
+    assert_eq!(*log.0.lock().unwrap(), expected);
+    assert_eq!(*plain.0.lock().unwrap(), [""; 0]);
+    assert_eq!(*some.0.lock().unwrap(), ["many h=last"]);
+    // The exit of `many` has no result, and no line.
+    assert_eq!(count.total(), expected.len() as u64 + 1);
+    let mut trace = probe_trace::Trace::open(&[&path]).unwrap();
+    let mut traced = Vec::new();
+    let items: Vec<_> = trace.items().map(Result::unwrap).collect();
+    for item in items {
+        let Item::Event(event) = item else { continue };
+        let definition = &event.definition;
+        let mut line = definition.path.clone();
+        for (name, value) in definition.fields.iter().zip(&event.fields) {
+            write!(line, " {name}={value}").unwrap();
+        }
+        traced.extend((!event.fields.is_empty()).then_some(line));
+    }
+    assert_eq!(traced, expected);
+    drop((count, log, plain, some));
+    library.close();
+}
