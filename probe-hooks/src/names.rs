@@ -174,8 +174,8 @@ impl ObjectFile {
         self.separate.as_ref().unwrap_or(&self.path)
     }
 
-    /// Returns the signatures at sites, whose addresses are those of the loaded object; `None` where
-    /// the debug information says nothing.
+    /// Returns the signatures at sites, by addresses of the loaded object; `None` where the debug
+    /// information says nothing.
     pub fn signatures(&self, sites: &[(usize, Position)]) -> Vec<Option<Signature>> {
         let site =
             |(addr, position): &(usize, Position)| Site { addr: self.offset(*addr), position: *position };

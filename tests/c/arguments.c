@@ -29,7 +29,7 @@ static void line(const char *format, ...) {
     text[used] = 0;
 }
 
-/* What the latest run has logged. */
+/* Returns the log of the latest run. */
 const char *arguments_log(void) { return text; }
 
 enum mode { CLOSED = -1, READ, WRITE = 7 };

@@ -1,5 +1,5 @@
-//! The calling convention of x86-64 (System V psABI, 3.2.3): which register or part of the stack has
-//! which parameter, and the result.
+//! The calling convention of x86-64 (System V psABI, 3.2.3): the registers and the parts of the
+//! stack that have parameters, and the result.
 
 use super::Place;
 

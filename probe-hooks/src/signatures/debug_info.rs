@@ -101,7 +101,7 @@ fn section<'data, R: ReadRef<'data>>(
 /// The bindings of functions' symbols.
 struct Symbols(HashMap<u64, Binding>);
 
-/// What the symbols at one address say.
+/// The bindings that symbols at one address have together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Binding {
     /// Others may call it by its name.
@@ -184,7 +184,7 @@ struct Found<'a> {
     /// was inlined into it.
     function: UnitOffset,
     meant: UnitOffset,
-    /// Where its code begins.
+    /// The start of its code.
     start: u64,
 }
 

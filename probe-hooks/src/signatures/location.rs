@@ -10,7 +10,7 @@ pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Entries of a list that are looked at.
 const MOST_ENTRIES: usize = 1 << 12;
 
-/// Where a parameter is at a site.
+/// The location of a parameter at a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Location {
     /// In a register, by its number.
@@ -27,7 +27,7 @@ pub(super) enum Location {
     Unknown,
 }
 
-/// What an attribute says of an address.
+/// The locations that an attribute gives for an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
     pub(super) location: Location,

@@ -14,13 +14,14 @@
 //! | at a call of a hook | where DWARF says; memory that holds for a whole function is believed of gcc, which fills it before the call |
 //! | at the exit | in no place; the result is where the calling convention puts it |
 //!
-//! A function surely follows the convention if its symbol is global, or if its compiler made no copy
-//! of it with other parameters: gcc gives such a copy a name of its own (`parse.isra.0`); clang does
-//! not, so its local functions are sure where they were not optimised.
+//! A function surely follows the convention if its symbol is global, or if its compiler made no
+//! copy of it with other parameters: gcc gives such a copy a name of its own (`parse.isra.0`).
+//! clang does not, so its local functions are sure where they were not optimised.
 //!
 //! Structures, complex numbers, vectors and numbers of 128 bits have no value here, but parameters
-//! after them are found. clang's callers pass anything for a parameter that the function does not use:
-//! it has no location then. Where the way of one is unclear, those after it are found by DWARF alone.
+//! after them are found. clang's callers pass anything for a parameter that the function does not
+//! use: it has no location then. Where the way of one is unclear, those after it are found by DWARF
+//! alone.
 //!
 //! Cost: a pass over the units that have a site; all that was read is freed at its end.
 
@@ -39,7 +40,7 @@ pub(crate) use debug_info::signatures_of;
 pub struct Site {
     /// Its address in the file.
     pub addr: u64,
-    /// Where in its function it is.
+    /// Its position in its function.
     pub position: Position,
 }
 
@@ -68,13 +69,13 @@ pub struct Signature {
 pub struct Parameter {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Where its value is.
+    /// The place of its value.
     pub place: Place,
 }
 
-/// What values are.
+/// The kind of values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An unsigned integer, or an address, of this many bytes.

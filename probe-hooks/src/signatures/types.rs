@@ -1,4 +1,4 @@
-//! What values of a type are, and how they are passed.
+//! The kinds of types' values, and how they are passed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MOST_MEMBERS: usize = 1 << 12;
 /// Bytes of all names of an enumeration.
 const MOST_TEXT: usize = 1 << 16;
 
-/// What values of a type are, and how they are passed.
+/// The kind of a type's values, and how they are passed.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) kind: Kind,

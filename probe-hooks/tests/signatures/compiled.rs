@@ -1,4 +1,4 @@
-//! What compilers say of functions is read as it is, with any level of optimisation.
+//! Debug information of compilers is read as it is, with any level of optimisation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

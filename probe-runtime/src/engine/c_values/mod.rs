@@ -16,7 +16,7 @@
 //! of functions with a global symbol, which follow the calling convention. `ret` is then `rax`.
 //!
 //! Cost: none without such names. Reading takes some 10 ms an object with some thousand functions;
-//! what was read is freed at once. A site takes 64 bytes for each value.
+//! its memory is freed at once. A site takes 64 bytes for each value.
 
 #[cfg(probe_values)]
 mod table;

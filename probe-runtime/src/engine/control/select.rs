@@ -226,8 +226,8 @@ impl ProbeSet {
         })
     }
 
-    /// Gives hits of C functions that have no fields their arguments and results as fields, as far as
-    /// debug information tells them: for consumers that look at all fields. Predicates and
+    /// Gives hits of C functions that have no fields their arguments and results as fields, as far
+    /// as debug information tells them: for consumers that look at all fields. Predicates and
     /// [`Aggregate`](crate::Aggregate) get those that they name without this.
     ///
     /// Attaching reads the debug information of these functions, which takes some milliseconds. A
@@ -338,8 +338,8 @@ impl ProbeSet {
         self.room
     }
 
-    /// Returns the length of a table by the numbers of these probes, and of later ones if the set is
-    /// persistent.
+    /// Returns the length of a table by the numbers of these probes, and of later ones if the set
+    /// is persistent.
     pub(crate) fn numbers(&self) -> usize {
         if self.room == 0 {
             self.ids.last().map_or(0, |last| last.index() + 1)

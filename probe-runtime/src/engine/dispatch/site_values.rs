@@ -8,8 +8,8 @@
 //! Cost: none for hits of other attachments' hooks. For these, a look-up of the probe, a comparison
 //! of addresses, and some instructions for each value. Memory is read in a way that may fault.
 
-// Safety: relies on the way in and `capture`, which pass the registers of the hit's site, and on the
-// names of enumerations, which live as long as the subscription.
+// Safety: relies on the way in and `capture`, which pass the registers of the hit's site, and on
+// the names of enumerations, which live as long as the subscription.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::MaybeUninit;
@@ -53,7 +53,7 @@ pub(crate) struct Reading {
     pub(crate) from: ReadFrom,
 }
 
-/// What the bytes of a value mean.
+/// The meaning of a value's bytes.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ReadAs {
     /// An unsigned integer of this many bytes.
@@ -74,7 +74,7 @@ pub(crate) enum ReadAs {
     },
 }
 
-/// Where the bytes of a value are.
+/// The place of a value's bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum ReadFrom {
     Nowhere,

@@ -38,7 +38,7 @@ const _: () = {
     assert!(size_of::<Captured>() == 176);
 };
 
-/// Where a register at the site is stored.
+/// The place of a register of the site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StoredRegister {
     /// This far from the frame.
