@@ -186,7 +186,8 @@ fn each_consumer_has_its_own() {
     let folder = Folder::new("c-values");
     let path = folder.join("args.probetrace");
     let set = select("many, integers").unwrap();
-    // Together at the same sites: a count, all values, none, and those of a predicate. The first hit of a thread takes a way of its own.
+    // Together at the same sites: a count, all values, none, and those of a predicate. The first
+    // hit of a thread takes a way of its own.
     let count = set.attach(Count::new()).unwrap();
     let log = set.clone().c_values().attach(Log::default()).unwrap();
     let plain = set.attach(Log::default()).unwrap();
