@@ -89,9 +89,9 @@ impl Aggregation {
         Ok(Self { text: text.into(), function, value, keys })
     }
 
-    /// Checks that each key has values that can be told apart.
-    pub fn keys_fit(&self, scope: &Scope<'_>) -> Result<(), Mismatch> {
-        self.keys.iter().try_for_each(|key| groups(key, scope))
+    /// Checks that a key, by its number, has values that can be told apart.
+    pub fn key_fits(&self, key: usize, scope: &Scope<'_>) -> Result<(), Mismatch> {
+        self.keys.get(key).map_or(Ok(()), |key| groups(key, scope))
     }
 
     /// Checks that the value is a number.

@@ -74,6 +74,20 @@ impl Node {
         names
     }
 
+    /// Returns the conditions that all must hold.
+    pub fn conjuncts(&self) -> Vec<&Self> {
+        match &self.part {
+            Part::And(left, right) => [left.conjuncts(), right.conjuncts()].concat(),
+            _ => vec![self],
+        }
+    }
+
+    /// Returns the condition that all of these hold; `None` of none.
+    pub fn all_of(conditions: &[&Self]) -> Option<Self> {
+        let all = conditions.iter().copied().cloned();
+        all.reduce(|left, right| Self::new(left.at, Part::And(Box::new(left), Box::new(right))))
+    }
+
     /// Returns the number of its parts that count hits.
     pub fn samples(&self) -> usize {
         let mut samples = 0;

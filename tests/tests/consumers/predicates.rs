@@ -163,6 +163,40 @@ fn calls_are_measured_by_their_outcome() {
     assert!(times.iter().all(|it| it.min() > 0.0 && it.quantile(0.5) <= it.max()));
 }
 
+/// Keys, and conditions that `&&` joins, are each taken where they are known.
+#[test]
+fn a_group_has_keys_of_the_entry_and_of_the_exit() {
+    let _turn = probe_tests::turn::turn();
+    let set = select(SEND).unwrap();
+    let attach = |text: &str| set.attach(Aggregate::new(text).unwrap()).unwrap();
+    let (sorted, turned) = (attach("count by(peer, ret)"), attach("latency by(ret, len(peer), bytes)"));
+    let sums = attach("sum(ret) by(peer, ret)");
+    let few = Aggregate::new("count by(ret, peer)").unwrap();
+    let few = set.attach(few.only_if(predicate("ret > 1 && bytes < 4 && len(peer) == 1 && 10 > ret"))).unwrap();
+    let long = "x".repeat(300);
+    for (bytes, peer) in [(1, "a"), (2, "b"), (2, "b"), (3, ""), (4, "a"), (2, &*long), (2, &*long)] {
+        send(bytes, peer);
+    }
+    let keys = |of: &Groups| {
+        let mut all: Vec<_> = of.iter().map(|it| (it.keys().join("|"), it.count())).collect();
+        all.sort();
+        all
+    };
+    let cut = format!("{}…|2", "x".repeat(56));
+    let expected = [("a|1", 1), ("a|4", 1), ("b|2", 2), (&cut, 2), ("|-3", 1)];
+    assert_eq!(keys(&sorted.groups()), expected.map(|(keys, count)| (keys.to_owned(), count)));
+    let expected = [("-3|0|3", 1), ("1|1|1", 1), ("2|1|2", 2), ("2|300|2", 2), ("4|1|4", 1)];
+    assert_eq!(keys(&turned.groups()), expected.map(|(keys, count)| (keys.to_owned(), count)));
+    let mut of_peers = groups(&sums.groups());
+    of_peers.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [("a|1", 1, 1.0), ("a|4", 1, 4.0), ("b|2", 2, 4.0), (&cut, 2, 4.0), ("|-3", 1, -3.0)];
+    assert_eq!(of_peers, expected.map(|(keys, count, sum)| row(keys, count, sum)));
+    assert_eq!(keys(&few.groups()), [("2|b".to_owned(), 2)]);
+    let error = Aggregate::new("count by(len(peer) + ret)").unwrap();
+    let error = set.attach(error).unwrap_err().to_string();
+    assert!(error.contains("and another part of this are known at different hits of a call"), "{error}");
+}
+
 #[test]
 fn samples_are_exact() {
     let _turn = probe_tests::turn::turn();
@@ -232,6 +266,7 @@ fn a_future_is_as_its_entry() {
     let told = move |event: &Event<'_>| kinds.lock().unwrap().push(event.kind().name());
     let kinds = set.attach_if(&predicate("id == 3"), told).unwrap();
     let odd = set.attach(Aggregate::new("latency by(id)").unwrap().only_if(predicate("ret == 1"))).unwrap();
+    let both = set.attach(Aggregate::new("count by(ret, id)").unwrap()).unwrap();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap().block_on(async {
         let calls: Vec<_> = (0..10).map(|id| tokio::spawn(answered(id))).collect();
         for call in calls {
@@ -246,6 +281,10 @@ fn a_future_is_as_its_entry() {
     keys.sort();
     assert_eq!(keys.len(), 5, "{odd}");
     assert_eq!(keys, ["1", "3", "5", "7", "9"].map(|id| (id.to_owned(), 1)));
+    let mut keys: Vec<_> = both.groups().iter().map(|it| (it.keys().to_vec(), it.count())).collect();
+    keys.sort();
+    let expected = (0..10).map(|call| (vec![(call / 5).to_string(), (call % 5 * 2 + call / 5).to_string()], 1));
+    assert_eq!(keys, expected.collect::<Vec<_>>());
 }
 
 #[test]

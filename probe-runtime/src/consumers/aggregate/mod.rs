@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use key::Key;
+use key::{Key, StoredKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 
@@ -37,7 +37,7 @@ use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Value, ValueRef};
 use probe_lang::ParseError;
-use probe_lang::expression::{Datum, Fault, Predicate, Program, Scope};
+use probe_lang::expression::{Datum, Fault, Node, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
 use probe_report::source::{Period, Since};
 
@@ -60,6 +60,10 @@ use probe_report::source::{Period, Since};
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024
 /// groups; hits of further ones are in a row of their own, `(others)`. A hit whose number is
 /// missing, is not a number, or is beyond 64 bits is left out, which the report counts.
+///
+/// Keys of the entry and keys of the exit can stand together: `count by(path, ret)`. Then what the
+/// entries have named takes some of the room for groups, too. The number must be known where the
+/// last key is.
 ///
 /// ```
 /// use probe_runtime::{Aggregate, probe, select};
@@ -111,6 +115,8 @@ enum KeySource {
     Value(Program),
     /// A field that formats itself.
     Shown(usize),
+    /// The next key of the group that the entry of the call has named.
+    OfEntry,
 }
 
 impl Aggregate {
@@ -186,16 +192,13 @@ impl Aggregate {
     }
 
     fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
-        let (keys, value) = (
-            |scope: &Scope<'_>| self.aggregation.keys_fit(scope),
-            |scope: &Scope<'_>| self.aggregation.value_fits(scope),
-        );
         let is_latency = self.aggregation.function == AggregateFunction::Latency;
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
             text: &self.aggregation.text,
-            keys: &keys,
-            value: &value,
+            keys: &|key, scope| self.aggregation.key_fits(key, scope),
+            key_count: self.aggregation.keys.len(),
+            value: &|scope| self.aggregation.value_fits(scope),
             asks_latency: is_latency || self.aggregation.uses("latency"),
             asks_time: self.aggregation.uses("time"),
             is_of_one_hit: true,
@@ -243,18 +246,24 @@ impl Aggregate {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
-        let keys =
-            self.aggregation.keys.iter().filter(|_| place.keys).map(|key| match key.shown_field(&scope) {
-                Some(field) => Ok(KeySource::Shown(field)),
-                None => Program::of_value(key, &scope).map(|program| match program.field() {
-                    Some(field) => KeySource::Field(field),
-                    None => KeySource::Value(program),
-                }),
-            });
-        let keys = keys.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
+        let source = |key: &Node| match key.shown_field(&scope) {
+            Some(field) => Ok(KeySource::Shown(field)),
+            None => Program::of_value(key, &scope).map(|program| match program.field() {
+                Some(field) => KeySource::Field(field),
+                None => KeySource::Value(program),
+            }),
+        };
+        let mut keys = Vec::new();
+        for (number, key) in self.aggregation.keys.iter().enumerate() {
+            if place.keys >> number & 1 != 0 {
+                keys.push(source(key).map_err(unfit)?);
+            } else if place.keys_of_entry >> number & 1 != 0 {
+                keys.push(KeySource::OfEntry);
+            }
+        }
         let value = self.aggregation.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
-        Ok(Programs { subject, place, room: Key::room(keys.len()), keys, value })
+        Ok(Programs { subject, place, room: Key::room(self.aggregation.keys.len()), keys, value })
     }
 }
 
@@ -285,13 +294,46 @@ impl Aggregate {
         event: &Event<'_>,
         context: &HitContext<'_>,
     ) -> Option<usize> {
+        self.group_with(table, programs, event, context, None)
+    }
+
+    /// The same, with keys of the entry of the hit's call.
+    #[inline(always)]
+    fn group_with(
+        &self,
+        table: &Table<'_>,
+        programs: &Programs,
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+        of_entry: Option<&mut StoredKeys>,
+    ) -> Option<usize> {
         let mut key = Key::new(programs.subject, programs.room);
-        match Self::add_keys(&mut key, programs, event, context) {
+        match Self::add_keys(&mut key, programs, event, context, of_entry) {
             Ok(()) => Some(table.find(&key)),
             Err(fault) => {
                 self.filter.fault(event, fault);
                 None
             }
+        }
+    }
+
+    /// Returns the group of a call that ends, whose entry has named some or all of the keys.
+    #[inline(never)]
+    fn group_of_call(
+        &self,
+        prepared: &Prepared,
+        table: &Table<'_>,
+        programs: &Programs,
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+        of_entry: u64,
+    ) -> Option<usize> {
+        let named = table.of_handle(of_entry).or_else(|| prepared.moved(table, of_entry))?;
+        match table.stored_keys(named) {
+            Some(mut stored) if programs.place.keys != 0 => {
+                self.group_with(table, programs, event, context, Some(&mut stored))
+            }
+            _ => Some(named),
         }
     }
 
@@ -301,9 +343,11 @@ impl Aggregate {
         programs: &Programs,
         event: &Event<'_>,
         context: &HitContext<'_>,
+        mut of_entry: Option<&mut StoredKeys>,
     ) -> Result<(), Fault> {
         for source in &programs.keys {
             match source {
+                KeySource::OfEntry => of_entry.iter_mut().for_each(|stored| key.add_stored(stored)),
                 KeySource::Field(field) => key.add_field(event.values().get(*field))?,
                 KeySource::Value(program) => key.add(context.value(program))?,
                 KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
@@ -451,8 +495,8 @@ impl Consumer for Aggregate {
         self.filter.hit(event, alone, |passed, context| {
             let Some(table) = table() else { return 0 };
             let group = match passed {
-                PassedHit::Other(of_entry) if !programs.place.keys => {
-                    table.of_handle(of_entry).or_else(|| prepared.moved(&table, of_entry))
+                PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
+                    self.group_of_call(prepared, &table, programs, event, context, of_entry)
                 }
                 _ => self.group(&table, programs, event, context),
             };

@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::key::{Key, WORDS, WrittenKeys};
+use super::key::{Key, StoredKeys, WORDS, WrittenKeys};
 use crate::engine::calls::add_single_writer;
 
 /// Groups of one thread; a power of two.
@@ -106,6 +106,13 @@ impl<'a> Table<'a> {
         let Some(subject) = subject(tag).filter(|_| group != GROUPS) else { return self.others() };
         let words = rest.iter().take(WORDS).map(|word| word.load(Relaxed));
         self.find(&Key::of(subject, shape.load(Relaxed), words))
+    }
+
+    /// Returns the keys of a group of this thread; `None` of the group of hits that find no room.
+    pub(super) fn stored_keys(&self, group: usize) -> Option<StoredKeys> {
+        let [_, shape, words @ ..] = self.group(group) else { return None };
+        let words = words.iter().map(|word| word.load(Relaxed));
+        (group != GROUPS).then(|| StoredKeys::new(shape.load(Relaxed), words))
     }
 
     /// Returns the group of hits that find no room.

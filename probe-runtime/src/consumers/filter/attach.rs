@@ -21,7 +21,7 @@ use crate::engine::dispatch::{Event, current_thread};
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::ProbeId;
-use probe_lang::expression::{Predicate, Scope};
+use probe_lang::expression::Predicate;
 
 impl ProbeSet {
     /// Attaches a consumer that gets the hits which fulfil a [`Predicate`]. All else is as with
@@ -145,12 +145,12 @@ impl ByPredicate {
     fn plan(&self, probes: &ProbeSet, consumer: &impl Consumer) -> Result<Plan, Error> {
         let needs_entries = "this is known at the exit of a call, and the consumer needs its entry, too; \
                              `count`, `sum` or `latency by(…)` do without";
-        let fits = |_: &Scope<'_>| Ok(());
         let expressions = Expressions {
             predicate: Some(&self.predicate),
             text: "",
-            keys: &fits,
-            value: &fits,
+            keys: &|_, _| Ok(()),
+            key_count: 0,
+            value: &|_| Ok(()),
             asks_latency: false,
             asks_time: false,
             is_of_one_hit: false,

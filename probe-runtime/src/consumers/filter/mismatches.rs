@@ -58,7 +58,11 @@ impl Mismatches {
                 let fields = probes
                     .iter()
                     .flat_map(|info| info.fields().iter().map(|field| (info.path(), field.name())));
-                let problem = format!("`{name}` is not a field of any probe here; {}", known(name, fields));
+                let problem = if fields.clone().any(|(_, field)| field == name) {
+                    format!("`{name}` and another part of this are known at different hits of a call")
+                } else {
+                    format!("`{name}` is not a field of any probe here; {}", known(name, fields))
+                };
                 ParseError { at: *at, problem }
             }
         };

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | fields of the entry only | its hits; a consumer of one hit gets the entry | at the entry |
 //! | fields of the exit, or the time | the exit | at the exit |
-//! | some of the entry, and others of the exit | the exit | each where it is known |
+//! | some of the entry, and others of the exit | the exit | each key, and each condition of those that `&&` joins, where it is known |
 //!
 //! Points, and functions of which the selection lacks a probe, have no calls: each hit decides.
 
@@ -18,7 +18,7 @@ use crate::engine::error::Error;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::Type;
 use probe_lang::ParseError;
-use probe_lang::expression::{Mismatch, Predicate, Program, Scope};
+use probe_lang::expression::{Mismatch, Node, Predicate, Program, Scope};
 
 /// The part of a probe's hits in a decision.
 #[derive(Debug)]
@@ -40,7 +40,10 @@ pub(in super::super) enum HitRole {
 /// The expressions that the consumer evaluates at a probe's hit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in super::super) struct EvaluatedParts {
-    pub(in super::super) keys: bool,
+    /// A bit for each key.
+    pub(in super::super) keys: u8,
+    /// A bit for each key that is of the entry of the hit's call.
+    pub(in super::super) keys_of_entry: u8,
     pub(in super::super) value: bool,
 }
 
@@ -52,7 +55,9 @@ pub(in super::super) struct Expressions<'a> {
     pub(in super::super) predicate: Option<&'a Predicate>,
     /// The text of `keys` and `value`.
     pub(in super::super) text: &'a str,
-    pub(in super::super) keys: Fits<'a>,
+    /// By the number of the key.
+    pub(in super::super) keys: &'a dyn Fn(usize, &Scope<'_>) -> Result<(), Mismatch>,
+    pub(in super::super) key_count: usize,
     pub(in super::super) value: Fits<'a>,
     /// Whether `keys` or `value` asks for the time of a call.
     pub(in super::super) asks_latency: bool,
@@ -164,7 +169,7 @@ impl Plan {
         let program = expressions.fits(&scope).and_then(|()| expressions.program(&scope));
         match program {
             Ok(program) => {
-                self.set(info, HitRole::Alone(program), EvaluatedParts { keys: true, value: true });
+                self.set(info, HitRole::Alone(program), expressions.all_parts());
             }
             Err(unfit) if self.incomplete.binary_search(&info.id()).is_ok() => {
                 self.left_out_so_far.add(info.path(), unfit);
@@ -189,7 +194,7 @@ impl Plan {
         let exit = Scope { fields: &at_exit, has_latency: true };
         let unfit = match expressions.fits(&entry).and_then(|()| expressions.program(&entry)) {
             Ok(program) => {
-                self.decided_at_entry(call, program, expressions.is_of_one_hit);
+                self.decided_at_entry(call, program, expressions);
                 return Ok(());
             }
             Err(unfit) => unfit,
@@ -217,15 +222,16 @@ impl Plan {
         &mut self,
         call: &[(&ProbeInfo, CallEffect)],
         program: Option<Program>,
-        is_of_one_hit: bool,
+        expressions: &Expressions<'_>,
     ) {
+        let is_of_one_hit = expressions.is_of_one_hit;
         let mut program = Some(program);
         for (info, effect) in call {
             let begins = matches!(effect, CallEffect::Begin | CallEffect::Enter);
             let mut place = EvaluatedParts::default();
             let role = match begins.then(|| program.take()).flatten() {
                 Some(program) if is_of_one_hit => {
-                    place = EvaluatedParts { keys: true, value: true };
+                    place = expressions.all_parts();
                     HitRole::Alone(program)
                 }
                 Some(program) => HitRole::Begin { program, passes_on: true },
@@ -245,23 +251,25 @@ impl Plan {
         expressions: &Expressions<'_>,
     ) -> Result<(), Unfit> {
         // Each part is evaluated at the exit, if it can be.
-        let either = |fits: Fits<'_>| match fits(exit) {
+        let is_at_exit = |fits: Fits<'_>| match fits(exit) {
             Ok(()) => Ok(true),
             Err(late) => match fits(entry) {
                 Ok(()) => Ok(false),
                 Err(_) => Err(expressions.unfit(late)),
             },
         };
-        let keys_at_exit = either(expressions.keys)?;
-        if !either(expressions.value)? {
+        let (mut entry_keys, mut exit_keys) = (0, 0);
+        for key in 0..expressions.key_count {
+            let keys =
+                if is_at_exit(&|scope| (expressions.keys)(key, scope))? { &mut exit_keys } else { &mut entry_keys };
+            *keys |= 1 << key;
+        }
+        if !is_at_exit(expressions.value)? {
             let problem = "this is known at the entry, and another part of it at the exit only";
             return Err(expressions.unfit(Mismatch::Type(ParseError::new(problem))));
         }
-        let (at_entry, at_exit) = match expressions.program(exit) {
-            Ok(program) => (None, program),
-            Err(late) => (expressions.program(entry).map_err(|_| late)?, None),
-        };
-        let needs_entry = at_entry.is_some() || !keys_at_exit;
+        let (at_entry, at_exit) = expressions.halves(entry, exit)?;
+        let needs_entry = at_entry.is_some() || entry_keys != 0;
         let is_paired = needs_entry || self.needs_latency;
         self.is_paired |= is_paired;
         let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
@@ -269,11 +277,11 @@ impl Plan {
             let mut place = EvaluatedParts::default();
             let role = match effect {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
-                    place.keys = !keys_at_exit;
-                    HitRole::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }
+                    place.keys = entry_keys;
+                    HitRole::Begin { program: at_entry.take().flatten(), passes_on: entry_keys != 0 }
                 }
                 CallEffect::End | CallEffect::Finish => {
-                    place = EvaluatedParts { keys: keys_at_exit, value: true };
+                    place = EvaluatedParts { keys: exit_keys, keys_of_entry: entry_keys, value: true };
                     HitRole::End { program: at_exit.take().flatten(), needs_entry }
                 }
                 _ if is_paired => HitRole::Follow { passes_on: false },
@@ -286,20 +294,56 @@ impl Plan {
 }
 
 impl Expressions<'_> {
+    /// The place of expressions at a hit that has all of them.
+    fn all_parts(&self) -> EvaluatedParts {
+        EvaluatedParts { keys: (1 << self.key_count) - 1, keys_of_entry: 0, value: true }
+    }
+
     fn unfit(&self, mismatch: Mismatch) -> Unfit {
         Unfit { text: self.text.to_owned(), mismatch }
     }
 
     /// Checks all that the consumer evaluates itself.
     fn fits(&self, scope: &Scope<'_>) -> Result<(), Unfit> {
-        (self.keys)(scope).and_then(|()| (self.value)(scope)).map_err(|mismatch| self.unfit(mismatch))
+        let keys = (0..self.key_count).try_for_each(|key| (self.keys)(key, scope));
+        keys.and_then(|()| (self.value)(scope)).map_err(|mismatch| self.unfit(mismatch))
     }
 
     fn program(&self, scope: &Scope<'_>) -> Result<Option<Program>, Unfit> {
-        let Some(predicate) = self.predicate else { return Ok(None) };
-        match Program::condition(predicate.node(), scope) {
-            Ok(program) => Ok(Some(program)),
-            Err(mismatch) => Err(Unfit { text: predicate.text().to_string(), mismatch }),
+        let node = self.predicate.map(Predicate::node);
+        node.map(|node| Program::condition(node, scope)).transpose().map_err(|it| self.unfit_predicate(it))
+    }
+
+    fn unfit_predicate(&self, mismatch: Mismatch) -> Unfit {
+        Unfit { text: self.predicate.map_or_else(String::new, |it| it.text().to_owned()), mismatch }
+    }
+
+    /// Returns the parts of the predicate that are decided at a call's entry, and at its exit.
+    fn halves(
+        &self,
+        entry: &Scope<'_>,
+        exit: &Scope<'_>,
+    ) -> Result<(Option<Program>, Option<Program>), Unfit> {
+        let late = match self.program(exit) {
+            Ok(program) => return Ok((None, program)),
+            Err(late) => late,
+        };
+        if let Ok(program) = self.program(entry) {
+            return Ok((program, None));
+        }
+        let Some(node) = self.predicate.map(Predicate::node) else { return Err(late) };
+        // Terms that count hits have numbers in one program.
+        if node.samples() != 0 {
+            return Err(late);
+        }
+        let is_at_exit = |condition: &&Node| Program::condition(condition, exit).is_ok();
+        let (at_exit, at_entry): (Vec<_>, Vec<_>) = node.conjuncts().into_iter().partition(is_at_exit);
+        let program = |of: &[&Node], scope| {
+            Node::all_of(of).map(|node| Program::condition(&node, scope)).transpose()
+        };
+        match (program(&at_entry, entry), program(&at_exit, exit)) {
+            (Ok(at_entry), Ok(at_exit)) => Ok((at_entry, at_exit)),
+            _ => Err(late),
         }
     }
 }
