@@ -180,7 +180,7 @@ impl ObjectFile {
         let site =
             |(addr, position): &(usize, Position)| Site { addr: self.offset(*addr), position: *position };
         let sites: Vec<_> = sites.iter().map(site).collect();
-        signatures_of(self.symbols(), &sites)
+        signatures_of(&self.path, self.symbols(), &sites)
     }
 
     /// Returns those of these addresses, of the loaded object, that are in functions with a global

@@ -17,6 +17,7 @@ use addr2line::gimli::{
 use object::{Object, ObjectSection, ObjectSymbol, ReadRef, SymbolKind};
 
 use super::convention::places;
+use super::frames::Frames;
 use super::location::{Located, Location, Slice, locate, simple};
 use super::types::{Shape, Shapes, shape_of};
 use super::{Kind, Parameter, Place, Position, Signature, Site};
@@ -31,6 +32,9 @@ const MOST_PARAMETERS: usize = 256;
 const MOST_RANGES: usize = 1 << 16;
 /// Bytes of a parameter's name.
 const MOST_NAME: usize = 256;
+/// DWARF's numbers of the registers that a called function keeps, such as a hook that still has to
+/// look its call up: `rbx`, `rbp`, `r12` to `r15`.
+const KEPT_BY_CALLS: [u16; 6] = [3, 6, 12, 13, 14, 15];
 /// DWARF's number of `rsp`.
 const RSP: u16 = 7;
 
@@ -39,23 +43,29 @@ const RSP: u16 = 7;
 pub fn signatures(file: &[u8], sites: &[Site]) -> Vec<Option<Signature>> {
     let read = || {
         let file = object::File::parse(file).ok()?;
-        of_file(&file, sites)
+        of_file(&file, &Frames::of(&file, sites), sites)
     };
     read().unwrap_or_else(|| vec![None; sites.len()])
 }
 
 /// The same of files: the debug information is in `symbols`.
-pub(crate) fn signatures_of(symbols: &Path, sites: &[Site]) -> Vec<Option<Signature>> {
+pub(crate) fn signatures_of(path: &Path, symbols: &Path, sites: &[Site]) -> Vec<Option<Signature>> {
+    let frames = || {
+        let cache: object::ReadCache<File> = open(path)?;
+        let file = object::File::parse(&cache).ok()?;
+        Some(Frames::of(&file, sites))
+    };
     let read = || {
         let cache: object::ReadCache<File> = open(symbols)?;
         let file = object::File::parse(&cache).ok()?;
-        of_file(&file, sites)
+        of_file(&file, &frames().unwrap_or_default(), sites)
     };
     read().unwrap_or_else(|| vec![None; sites.len()])
 }
 
 fn of_file<'data, R: ReadRef<'data>>(
     file: &object::File<'data, R>,
+    frames: &Frames,
     sites: &[Site],
 ) -> Option<Vec<Option<Signature>>> {
     let mut left = MAX_TABLE_LEN;
@@ -66,7 +76,7 @@ fn of_file<'data, R: ReadRef<'data>>(
     let mut shapes = Shapes::new();
     let signatures = sites.iter().zip(&found).map(|(site, found)| {
         let found = found.as_ref()?;
-        info.signature(found, *site, &symbols, &mut shapes)
+        info.signature(found, *site, &symbols, frames, &mut shapes)
     });
     Some(signatures.collect())
 }
@@ -444,6 +454,7 @@ impl<'a> Info<'a> {
         found: &Found<'a>,
         site: Site,
         symbols: &Symbols,
+        frames: &Frames,
         shapes: &mut Shapes,
     ) -> Option<Signature> {
         let function = self.entry(&found.unit, found.function)?;
@@ -457,7 +468,7 @@ impl<'a> Info<'a> {
             let place = match (&it.shape.kind, site.position) {
                 (Kind::Hidden, _) | (_, Position::Exit) => Place::Absent,
                 (_, Position::Entry) => at_entry(it, by_convention, follows, function.unit.is_of_gcc),
-                (_, Position::Hook) => at_hook(it, &function),
+                (_, Position::Hook) => at_hook(it, frame_base(&function, frames, site.addr)),
             };
             Parameter { name: it.name.clone(), kind: it.shape.kind.clone(), place }
         });
@@ -539,17 +550,19 @@ impl<'a> Info<'a> {
 }
 
 /// Returns where a parameter is at a call of a hook.
-fn at_hook(parameter: &Described<'_>, function: &Entry<'_>) -> Place {
+fn at_hook(parameter: &Described<'_>, frame: Option<(u16, i64)>) -> Place {
     let Located { location, is_for_all, .. } = parameter.located;
     let is_of_gcc = parameter.at.as_ref().is_some_and(|at| at.unit.is_of_gcc);
     let memory = |base: u16, offset: i64| match (u8::try_from(base), i32::try_from(offset)) {
-        (Ok(base @ 0..=15), Ok(offset)) => Place::Memory { base, offset },
+        (Ok(number), Ok(offset)) if base == RSP || KEPT_BY_CALLS.contains(&base) => {
+            Place::Memory { base: number, offset }
+        }
         _ => Place::Absent,
     };
     match location {
-        Location::Register(at) if !is_for_all => register(at),
+        Location::Register(at) if !is_for_all && KEPT_BY_CALLS.contains(&at) => register(at),
         Location::Memory { base, offset } if !is_for_all || is_of_gcc => memory(base, offset),
-        Location::Frame { offset } if !is_for_all || is_of_gcc => match frame_base(function) {
+        Location::Frame { offset } if !is_for_all || is_of_gcc => match frame {
             Some((base, distance)) => memory(base, offset.saturating_add(distance)),
             None => Place::Absent,
         },
@@ -557,11 +570,12 @@ fn at_hook(parameter: &Described<'_>, function: &Entry<'_>) -> Place {
     }
 }
 
-/// Returns the register that a function's frame begins at, and the distance.
-fn frame_base(function: &Entry<'_>) -> Option<(u16, i64)> {
+/// Returns the register that a function's locations count from at a site, and the distance.
+fn frame_base(function: &Entry<'_>, frames: &Frames, site: u64) -> Option<(u16, i64)> {
     let AttributeValue::Exprloc(base) = function.value(dw::DW_AT_frame_base)? else { return None };
     match simple(base, &function.unit.unit) {
         Location::Register(at) if at != RSP => Some((at, 0)),
+        Location::FrameStart => frames.at(site),
         _ => None,
     }
 }

@@ -21,6 +21,8 @@ pub(super) enum Location {
     Frame { offset: i64 },
     /// The value that a register had at the function's entry.
     AtEntry(u16),
+    /// The beginning of the function's frame, as its caller left the stack.
+    FrameStart,
     /// Computed from a register.
     Computed,
     /// Elsewhere, or in no place.
@@ -96,6 +98,7 @@ pub(super) fn simple(expression: Expression<Slice<'_>>, unit: &Unit<Slice<'_>>) 
             Location::Memory { base, offset }
         }
         (Some(Operation::FrameOffset { offset }), None, None) => Location::Frame { offset },
+        (Some(Operation::CallFrameCFA), None, None) => Location::FrameStart,
         (Some(Operation::EntryValue { expression }), Some(Operation::StackValue), None) => {
             let inner = Expression(expression);
             let mut operations = inner.operations(unit.encoding());

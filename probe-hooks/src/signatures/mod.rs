@@ -4,14 +4,15 @@
 //! ```text
 //! sites (addresses) ─▶ debug_info: unit ▸ function ─▶ types: what a value is, how it is passed
 //!                                                 ├─▶ convention: registers and stack, in order
-//!                                                 └─▶ location: where DWARF says it is
+//!                                                 ├─▶ location: where DWARF says it is
+//!                                                 └─▶ frames: where the function's frame begins
 //! ```
 //! A place is certain or [`Place::Absent`]:
 //!
 //! | site | a parameter is |
 //! |---|---|
 //! | at the entry | in the register that DWARF names there; else where the calling convention puts it, if the function surely follows that |
-//! | at a call of a hook | where DWARF says; memory that holds for a whole function is believed of gcc, which fills it before the call |
+//! | at a call of a hook | where DWARF says, if a called function keeps that register; memory that holds for a whole function is believed of gcc, which fills it before the call |
 //! | at the exit | in no place; the result is where the calling convention puts it |
 //!
 //! A function surely follows the convention if its symbol is global, or if its compiler made no
@@ -27,6 +28,7 @@
 
 mod convention;
 mod debug_info;
+mod frames;
 mod location;
 mod types;
 

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -10,9 +11,13 @@ use probe_build::Sites;
 use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, select};
 use probe_tests::c::{Compiler, Language, Recipe};
 use probe_tests::folder::Folder;
+use probe_tests::instrumented;
 use probe_tests::library::Library;
 use probe_tests::whole;
 use probe_trace::Item;
+
+/// Those that the program's log tells of.
+const FUNCTIONS: &str = "@arguments.c, !arguments, !arguments_log, !line, !flags";
 
 /// Functions of each build are the same probes, so one is loaded at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -82,11 +87,7 @@ fn logged(compiler: Compiler, sites: Sites, flags: &str) -> (Vec<String>, Vec<St
     let path = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
     let library = Library::open(&path);
     let latent = play(&library);
-    let log = select("@arguments.c, !arguments, !arguments_log, !line, !flags")
-        .unwrap()
-        .c_values()
-        .attach(Log::default())
-        .unwrap();
+    let log = select(FUNCTIONS).unwrap().c_values().attach(Log::default()).unwrap();
     let expected = play(&library);
     assert_eq!(latent, expected, "{}: values of the program change with hits", recipe.name());
     let found = std::mem::take(&mut *log.0.lock().unwrap());
@@ -105,6 +106,57 @@ fn values_are_what_the_program_says() {
             println!("{name}: {absent} of {} lines' values are in no place that is known", expected.len());
             // Without optimisation, each value is where the calling convention puts it.
             assert!(*level != "-O0" || absent == 0, "{name}: {absent}");
+        }
+    }
+}
+
+/// Plays all calls with a log attached; returns what it has, and what the program says.
+fn played(library: Library) -> (Vec<String>, Vec<String>) {
+    // Calls of hooks are discovered by their first hits.
+    (0..2).for_each(|_| _ = play(&library));
+    let log = select(FUNCTIONS).unwrap().c_values().attach(Log::default()).unwrap();
+    let expected = play(&library);
+    let found = std::mem::take(&mut *log.0.lock().unwrap());
+    drop(log);
+    library.close();
+    (found, expected)
+}
+
+/// Where hooks are called, debug information alone tells where arguments are, and nothing where
+/// results are.
+#[test]
+fn at_calls_of_hooks_values_are_right_or_absent() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/c/arguments.c"));
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for level in levels() {
+            let flags = format!("-g {level}");
+            let recipe = Recipe::new(compiler, Language::C, Sites::InstrumentFunctions, &flags);
+            let placed = recipe.files(&["arguments.c"]).build(env!("CARGO_TARGET_TMPDIR")).0;
+            let folder = instrumented::folder(&format!("values{level}"));
+            let hooked = folder.join("hooked.so");
+            let flags = ["-shared", "-fPIC", level, "-Wno-psabi"];
+            instrumented::build(compiler.program(Language::C), source, &hooked, &flags);
+            let counts = [placed, hooked].map(|path| {
+                let (found, expected) = played(Library::open(&path));
+                let name = format!("{compiler:?} {level} {}", path.display());
+                let mut read = 0;
+                assert_eq!(found.len(), expected.len(), "{name}: {found:#?}");
+                for (found, expected) in found.iter().zip(&expected) {
+                    let (words, expected_words) = (found.split(' '), expected.split(' '));
+                    for (one, other) in words.zip(expected_words) {
+                        assert!(one == other || one.ends_with("=(absent)"), "{name}: {found}: {expected}");
+                        read += usize::from(one == other && one.contains('='));
+                    }
+                }
+                println!("{name}: {read} values of {} lines", expected.len());
+                read
+            });
+            // The same code: sites in the place of the calls, or the calls.
+            assert_eq!(counts[0], counts[1], "{compiler:?} {level}");
+            // gcc keeps all that has a value in memory, clang what the function uses in registers.
+            let least = if *level == "-O0" && compiler == Compiler::Gcc { 100 } else { 10 };
+            assert!(counts[0] >= least, "{compiler:?} {level}: {counts:?}");
         }
     }
 }

@@ -172,7 +172,8 @@ fn a_group_has_keys_of_the_entry_and_of_the_exit() {
     let (sorted, turned) = (attach("count by(peer, ret)"), attach("latency by(ret, len(peer), bytes)"));
     let sums = attach("sum(ret) by(peer, ret)");
     let few = Aggregate::new("count by(ret, peer)").unwrap();
-    let few = set.attach(few.only_if(predicate("ret > 1 && bytes < 4 && len(peer) == 1 && 10 > ret"))).unwrap();
+    let few =
+        set.attach(few.only_if(predicate("ret > 1 && bytes < 4 && len(peer) == 1 && 10 > ret"))).unwrap();
     let long = "x".repeat(300);
     for (bytes, peer) in [(1, "a"), (2, "b"), (2, "b"), (3, ""), (4, "a"), (2, &*long), (2, &*long)] {
         send(bytes, peer);
@@ -283,7 +284,8 @@ fn a_future_is_as_its_entry() {
     assert_eq!(keys, ["1", "3", "5", "7", "9"].map(|id| (id.to_owned(), 1)));
     let mut keys: Vec<_> = both.groups().iter().map(|it| (it.keys().to_vec(), it.count())).collect();
     keys.sort();
-    let expected = (0..10).map(|call| (vec![(call / 5).to_string(), (call % 5 * 2 + call / 5).to_string()], 1));
+    let expected =
+        (0..10).map(|call| (vec![(call / 5).to_string(), (call % 5 * 2 + call / 5).to_string()], 1));
     assert_eq!(keys, expected.collect::<Vec<_>>());
 }
 

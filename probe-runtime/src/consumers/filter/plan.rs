@@ -260,8 +260,11 @@ impl Plan {
         };
         let (mut entry_keys, mut exit_keys) = (0, 0);
         for key in 0..expressions.key_count {
-            let keys =
-                if is_at_exit(&|scope| (expressions.keys)(key, scope))? { &mut exit_keys } else { &mut entry_keys };
+            let keys = if is_at_exit(&|scope| (expressions.keys)(key, scope))? {
+                &mut exit_keys
+            } else {
+                &mut entry_keys
+            };
             *keys |= 1 << key;
         }
         if !is_at_exit(expressions.value)? {
@@ -338,9 +341,8 @@ impl Expressions<'_> {
         }
         let is_at_exit = |condition: &&Node| Program::condition(condition, exit).is_ok();
         let (at_exit, at_entry): (Vec<_>, Vec<_>) = node.conjuncts().into_iter().partition(is_at_exit);
-        let program = |of: &[&Node], scope| {
-            Node::all_of(of).map(|node| Program::condition(&node, scope)).transpose()
-        };
+        let program =
+            |of: &[&Node], scope| Node::all_of(of).map(|node| Program::condition(&node, scope)).transpose();
         match (program(&at_entry, entry), program(&at_exit, exit)) {
             (Ok(at_entry), Ok(at_exit)) => Ok((at_entry, at_exit)),
             _ => Err(late),

@@ -6,6 +6,7 @@ use super::ProbeSet;
 use super::lock::operate;
 use crate::engine::c_values::{CProbe, ValueTable, WantedFields};
 use crate::engine::dispatch::{SiteValues, Subscription};
+use crate::engine::registry::provider::CallSite;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Convention, Kind, Type};
 
@@ -60,8 +61,14 @@ impl ProbeSet {
                 let is_of_c = matches!(convention, Convention::Hidden | Convention::Call)
                     && matches!(kind, Kind::Entry | Kind::Exit)
                     && definition.field_count() == 0;
-                let sites = control.registry.sites(*id).iter().map(|site| site.addr.0).collect();
-                is_of_c.then(|| CProbe { id: *id, kind, is_hook: convention == Convention::Call, sites })
+                let sites = || {
+                    let own = [*id];
+                    let calls = control.registry.calls_of(&own).filter_map(CallSite::site);
+                    let sites = control.registry.sites(*id).iter().map(|site| site.addr.0);
+                    sites.chain(calls.map(|site| site.addr.0)).collect()
+                };
+                let is_hook = convention == Convention::Call;
+                is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites() })
             };
             self.ids.iter().filter_map(probe).collect()
         })

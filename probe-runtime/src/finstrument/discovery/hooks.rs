@@ -8,7 +8,7 @@
 //! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. A thread that has discovered the call site tells the callback.
-//! 5. If a consumer listens, this call is a hit.
+//! 5. If a consumer listens, this call is a hit: it continues at its stub, as later ones do.
 //!
 //! Once calls are found [`ahead`], a hook makes no system call but for its thread's slot: it
 //! patches nothing, reads no code, and blocks no signals. (A handler that forks or leaves by
@@ -59,12 +59,12 @@ pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site:
     hook!(left, "probe_v1_hook_left", call_cache)
 }
 
-extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) {
-    handle(Hit { function, kind: Kind::Entry }, HookFrame { returns, hook, stack });
+extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) -> usize {
+    handle(Hit { function, kind: Kind::Entry }, HookFrame { returns, hook, stack })
 }
 
-extern "C" fn left(function: usize, returns: usize, hook: usize, stack: usize) {
-    handle(Hit { function, kind: Kind::Exit }, HookFrame { returns, hook, stack });
+extern "C" fn left(function: usize, returns: usize, hook: usize, stack: usize) -> usize {
+    handle(Hit { function, kind: Kind::Exit }, HookFrame { returns, hook, stack })
 }
 
 /// How a hook was reached: its return address, which lies at `stack`, and its own address.
@@ -75,16 +75,18 @@ struct HookFrame {
     stack: usize,
 }
 
-fn handle(hit: Hit, by: HookFrame) {
+/// Returns the code that delivers the hit; 0 if nothing is left to do.
+fn handle(hit: Hit, by: HookFrame) -> usize {
     let HookFrame { returns, hook, .. } = by;
     if ahead::is_on() {
         if !control::is_any_attached() && !callback::is_set() {
             // Not even a slot is taken, which would take system calls.
-            return;
+            return 0;
         }
         ahead::await_look(returns, hit.function);
     }
     let errno = errno();
+    let mut rest = 0;
     if let Some(inside) = ReadGuard::new() {
         match find_known(hit, returns, hook) {
             Some(known) => {
@@ -92,15 +94,16 @@ fn handle(hit: Hit, by: HookFrame) {
                 let mut is_enabled = patch_if_due(known, returns, || unsafe { read_call(returns, hook) });
                 // An operation has made it a site while this thread was on its way.
                 is_enabled |= ahead::is_on() && shared_calls::is_listened_to(known.discovery);
-                deliver(&inside, known, by, is_enabled);
+                rest = deliver(&inside, known, by, is_enabled);
                 if !is_enabled && ahead::is_on() {
                     cache_return(known, returns);
                 }
             }
-            None => discover(&inside, hit, by),
+            None => rest = discover(&inside, hit, by),
         }
     }
     set_errno(errno);
+    rest
 }
 
 /// A call site, as far as it is known.
@@ -117,9 +120,9 @@ fn patch_and_deliver(
     known: KnownCall,
     by: HookFrame,
     call: impl FnOnce() -> Option<Call>,
-) {
+) -> usize {
     let is_enabled = patch_if_due(known, by.returns, call);
-    deliver(inside, known, by, is_enabled);
+    deliver(inside, known, by, is_enabled)
 }
 
 /// Patches a waiting call, or writes the bytes of a switched one anew, as far as a hook can.
@@ -161,8 +164,21 @@ fn patch_if_due(
     is_enabled
 }
 
-/// Delivers a hit, if a consumer listens.
-fn deliver(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: HookFrame, is_enabled: bool) {
+/// Delivers a hit, if a consumer listens, or returns the stub that does: a call continues there, so
+/// that its hit has the registers of its site. Only the others are delivered without.
+fn deliver(
+    inside: &ReadGuard,
+    KnownCall { discovery, owner }: KnownCall,
+    by: HookFrame,
+    is_enabled: bool,
+) -> usize {
+    let is_own_call = owner.is_none() && discovery.returns() == Some(by.returns);
+    if is_enabled
+        && is_own_call
+        && let Some(stub) = stub_of(discovery)
+    {
+        return stub;
+    }
     let definition = match owner {
         Some(owner) if !is_enabled => shared_calls::sibling_definition(inside, discovery, owner),
         _ => discovery.definition_inside(inside).filter(|_| is_enabled),
@@ -175,13 +191,19 @@ fn deliver(inside: &ReadGuard, KnownCall { discovery, owner }: KnownCall, by: Ho
         // No probe of a hook has fields that would be read there.
         dispatch(definition, ptr::without_provenance(stack_pointer));
     }
+    0
+}
+
+/// Returns the stub of a call, behind its comparison; `None` if the system lets it have none.
+fn stub_of(discovery: &'static Discovery) -> Option<usize> {
+    let place = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none())?;
+    Some(place.stub() + COMPARISON_LEN)
 }
 
 /// Leads the next hits of a call from the cache to its stub, as long as a consumer listens. The
 /// call must neither be a site nor wait to become one.
 fn cache_stub(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
-    let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
-    let stub = place.stub() + COMPARISON_LEN;
+    let Some(stub) = stub_of(discovery) else { return };
     let is_call = owner.unwrap_or(discovery).returns() == Some(returns);
     let target = if is_call { stub } else { call_stub_after_jump as *const () as usize };
     discovery.cached.fill(returns, discovery.hit().function, [target, stub], || discovery.is_enabled());
@@ -212,7 +234,7 @@ unsafe extern "C" fn return_at_once_to_caller() {
 }
 
 #[cold]
-fn discover(inside: &ReadGuard, hit: Hit, by: HookFrame) {
+fn discover(inside: &ReadGuard, hit: Hit, by: HookFrame) -> usize {
     let HookFrame { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
     let call = may_make_system_calls().then(|| unsafe { read_call(returns, hook) }).flatten();
@@ -231,7 +253,10 @@ fn discover(inside: &ReadGuard, hit: Hit, by: HookFrame) {
         // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
         unsafe { publish(inside, hit, call, owner, hook, by) }
     };
-    let Some((discovery, is_new)) = found else { return counters::LOST.add() };
+    let Some((discovery, is_new)) = found else {
+        counters::LOST.add();
+        return 0;
+    };
     owner.into_iter().for_each(shared_calls::mark_shared);
     let known = KnownCall { discovery, owner };
     let mut is_enabled = patch_if_due(known, returns, || call);
@@ -243,7 +268,7 @@ fn discover(inside: &ReadGuard, hit: Hit, by: HookFrame) {
         // The callback may have attached a consumer, which gets this hit, too.
         is_enabled |= shared_calls::is_listened_to(discovery);
     }
-    deliver(inside, known, by, is_enabled);
+    deliver(inside, known, by, is_enabled)
 }
 
 /// Returns the discovery of this call, if it is still valid.

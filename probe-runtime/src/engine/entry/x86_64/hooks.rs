@@ -2,12 +2,14 @@
 //! has the functions, and the table `call_cache` of calls that were looked up: entries of 32 bytes
 //! with the return address, the function, the code at which the call continues, and a stub.
 
-/// A hook: jumps to the call's stub, if `$fast` knows it, and otherwise to the function
+/// A hook: jumps to the call's stub, if `$fast` knows it. Otherwise it calls the function
 /// `$looked_up`, which gets the function, the return address, the hook's own address and its stack
-/// pointer. `$own` is a second name of the hook.
+/// pointer, and returns where the hook continues: at the call's stub, or, for 0, at its caller.
+/// `$own` is a second name of the hook.
 macro_rules! hook {
     ($looked_up:ident, $own:literal, $fast:ident) => {
         std::arch::naked_asm!(
+            ".cfi_startproc",
             concat!(".globl ", $own, "\n.hidden ", $own, "\n.set ", $own, ", ."),
             "2:",
             "mov rsi, [rsp]", // where this call returns to
@@ -28,7 +30,17 @@ macro_rules! hook {
             "3:",
             "lea rdx, [rip + 2b]", // this function
             "mov rcx, rsp",
-            "jmp {looked_up}",
+            "sub rsp, 8",
+            ".cfi_adjust_cfa_offset 8",
+            "call {looked_up}",
+            "add rsp, 8",
+            ".cfi_adjust_cfa_offset -8",
+            "test rax, rax",
+            "jz 4f",
+            "jmp rax",
+            "4:",
+            "ret",
+            ".cfi_endproc",
             factor = const $fast::FACTOR.cast_signed(),
             shift = const $fast::SHIFT,
             entries = sym $fast::ENTRIES,
