@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use probe_tests::c::is_there;
 use probe_tests::c_library;
-use probe_tests::instrumented::compilers;
+use probe_tests::instrumented::{build, compilers, source};
 use serde_json::Value;
 
 use crate::hooks::{made, ran, rows};
@@ -59,6 +59,57 @@ fn an_agent_counts_each_call() {
             }
             let tally = tally("**=latency");
             assert_eq!(rows(&report, "function", "calls"), tally, "{compiler} {flags:?} {of_program:?}");
+        }
+    }
+}
+
+/// A function whose arguments the program tells.
+const TOLD: &str = r#"
+#include <stdio.h>
+__attribute__((noinline)) long weigh(const char *kind, int by) { long sum = 0; for (int i = 0; i < by; i++) sum += kind[0]; return sum + by; }
+int main(void)
+{
+    long odd = 0, even = 0, sum = 0;
+    for (int i = 1; i <= 10; i++) { sum += weigh(i % 2 ? "odd" : "even", i); *(i % 2 ? &odd : &even) += i; }
+    printf("odd %ld\neven %ld\n", odd, even);
+    return sum == 0;
+}
+"#;
+
+/// Calls of hooks and cold-patched ones have arguments, also of a stripped file whose debug
+/// information lies beside it.
+#[test]
+fn arguments_are_those_of_the_calls() {
+    for compiler in compilers() {
+        // clang fills its parameters' memory after the call of the hook.
+        let level = if compiler == "gcc" { "-O0" } else { "-O1" };
+        let folder = Folder::new("coldpatched-values");
+        let program = folder.0.join("told");
+        build(compiler, &source(&folder.0, "told.c", TOLD), &program, &[level]);
+        let [patched, report] = ["patched", "report.json"].map(|name| folder.0.join(name));
+        coldpatch(&folder, &program, &patched, &[]);
+        for file in [&program, &patched] {
+            for is_stripped in [false, true] {
+                if is_stripped {
+                    let debug = file.with_extension("debug");
+                    let objcopy = |args: &[&str], files: &[&Path]| {
+                        assert!(Command::new("objcopy").args(args).args(files).status().unwrap().success());
+                    };
+                    objcopy(&["--only-keep-debug"], &[file, &debug]);
+                    strip(file);
+                    objcopy(&[&format!("--add-gnu-debuglink={}", debug.display())], &[file]);
+                }
+                let tally = ran(&folder, file, &[], "weigh[by < 11]=sum(by) by(kind)", &report);
+                assert_eq!(
+                    tally,
+                    [("odd", 25), ("even", 30)].map(|(kind, sum)| (kind.to_owned(), sum)).into()
+                );
+                let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+                let row =
+                    |row: &Value| (row["keys"][0].as_str().unwrap().to_owned(), row["sum"].as_u64().unwrap());
+                let sums = report["rows"].as_array().unwrap().iter().map(row).collect();
+                assert_eq!(tally, sums, "{compiler} {} {is_stripped}: {report}", file.display());
+            }
         }
     }
 }
