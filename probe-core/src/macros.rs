@@ -230,6 +230,23 @@ macro_rules! __probe_v1_definition {
                 );
         }
     };
+    // A path that is not of the module: of probes that come with these crates.
+    ($kind:ident, (at $path:literal, $notes:literal); $($field:literal),*) => {
+        $crate::__private::v1::collect! {
+            static __PROBE_DEFINITION: $crate::__private::v1::Definition =
+                $crate::__private::v1::Definition::new(
+                    $crate::__private::v1::Kind::$kind,
+                    $crate::__private::v1::concat!(
+                        $path, $crate::__private::v1::file!(), $($field, "\n",)* $notes,
+                    ),
+                    $path,
+                    $crate::__private::v1::file!(),
+                    $notes,
+                    $crate::__private::v1::line!(),
+                    $crate::__private::v1::column!(),
+                );
+        }
+    };
 }
 
 /// Adds a definition to the list that the linker collects, as an element of `linkme`'s slice. The
