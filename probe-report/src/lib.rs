@@ -7,7 +7,8 @@
 //! histogram   the buckets of a group of hits, with bars
 //! view        all of these, one below the other, with the notes of the report
 //! source      a report: its rows, its view, its period and functions
-//! reports     the reports of consumers: groups, slow calls, trees of calls with their flame graphs
+//! reports     the reports of consumers: groups, allocations, slow calls, trees of calls with their
+//!             flame graphs
 //! metrics     a snapshot for a collector, as Prometheus's text and as OTLP
 //! ```
 //! A running program sends rows and views, and whoever asked draws them: nothing is read back from

@@ -98,6 +98,9 @@ macro_rules! rows {
 
 rows!(LeftOut: Self::row);
 
+reports!(crate::reports::Allocations);
+rows!(crate::reports::FunctionAllocations: Self::row);
+
 #[cfg(feature = "call-tree")]
 reports!(crate::reports::Tree);
 // Without `parent`, which is an index into the rows of a tree.

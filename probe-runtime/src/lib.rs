@@ -47,6 +47,7 @@
 //! | the events before a slow call | [`Trigger`] | `when latency(…) > 5ms then snapshot` | `trace` |
 //! | probes as spans and events of `tracing` | [`Tracing`] | `tracing` | `tracing` |
 //! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
+//! | who allocates | [`Memory`] | `memory` | |
 //! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | [`metrics::Exporter`] | `PROBES_OUT=….prom` | `metrics` |
@@ -140,7 +141,7 @@ pub use probe_core::Kind;
 
 #[cfg(feature = "std")]
 pub use {
-    consumers::{Aggregate, Count},
+    consumers::{Aggregate, Count, Memory},
     engine::control::{Attachment, Consumer, ProbeSet, probes, select, select_persistent},
     engine::dispatch::Event,
     engine::error::Error,
@@ -186,6 +187,12 @@ pub mod latency {
     pub use crate::consumers::{FunctionLatency, Latencies};
     /// The crate that [`FunctionLatency::histogram`] takes its type from.
     pub use hdrhistogram;
+}
+
+/// The report of [`Memory`]: what functions have allocated and freed.
+#[cfg(feature = "std")]
+pub mod memory {
+    pub use probe_report::reports::{Allocations, FunctionAllocations};
 }
 
 /// Events that [`Perf`] counts, such as cycles and cache misses, and its report: the events of each

@@ -75,6 +75,7 @@ mod aggregate;
 mod buckets;
 mod count;
 mod filter;
+mod memory;
 
 #[cfg(feature = "call-tree")]
 mod call_tree;
@@ -97,6 +98,7 @@ pub use call_tree::CallTree;
 pub use count::Count;
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
+pub use memory::Memory;
 #[cfg(feature = "perf")]
 pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "profiler")]

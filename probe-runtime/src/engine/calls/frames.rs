@@ -92,7 +92,7 @@ impl<const N: usize> Frames<N> {
 
     /// Returns whether a hit must look for calls that ended without an exit.
     #[inline(always)]
-    fn is_watched(&self) -> bool {
+    pub(super) fn is_watched(&self) -> bool {
         self.watch.load(Relaxed) != UNWATCHED
     }
 

@@ -43,6 +43,10 @@ unsafe impl<P: Zeroed> Zeroed for FunctionData<P> {}
 pub(super) type CallMemory<const N: usize, M> =
     PerThread<ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
 
+/// The data of one thread.
+pub(super) type CallLocal<'a, const N: usize, M> =
+    Local<'a, ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
+
 /// The frame of a call that has ended, and those of the calls around it.
 #[derive(Clone, Copy)]
 pub(super) struct Taken<'a, const N: usize> {
@@ -55,7 +59,7 @@ pub(super) struct Taken<'a, const N: usize> {
 /// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
     pub(super) memory: &'a CallMemory<N, M>,
-    pub(super) local: Local<'a, ThreadData<N, M::Head>, FunctionData<M::Part>>,
+    pub(super) local: CallLocal<'a, N, M>,
 }
 
 // Copied, so that it is passed in registers.

@@ -1,13 +1,13 @@
 //! The numbers that consumers export.
 
 use super::Metrics;
-use crate::consumers::Count;
+use crate::consumers::{Count, Memory};
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
 use crate::engine::control::{Attachment, Consumer};
 
-/// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency`
-/// implement it, and your own consumers can.
+/// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count`, `Latency` and
+/// `Memory` implement it, and your own consumers can.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,20 +69,40 @@ impl Measured for Count {
     }
 }
 
+impl Measured for Memory {
+    fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
+        let allocations = attachment.allocations();
+        for it in &allocations {
+            let labels = [("probe", it.path()), ("file", it.function().file())];
+            let help = "Blocks that the function asked for.";
+            into.count("probe_allocations_total", help, &labels, it.allocations());
+            let help = "Bytes that the function asked for.";
+            into.count("probe_allocated_bytes_total", help, &labels, it.bytes());
+            into.count("probe_frees_total", "Blocks that the function freed.", &labels, it.frees());
+            into.count("probe_freed_bytes_total", "Bytes that the function freed.", &labels, it.freed());
+        }
+        count_missed(allocations.lost(), attachment.suppressed(), into);
+    }
+}
+
+/// Adds calls and hits that a consumer of calls lacks.
+fn count_missed(calls: u64, suppressed: u64, into: &mut Metrics) {
+    if calls != 0 {
+        let help = "Calls that were not measured: too many under way, or no memory.";
+        into.count("probe_unmeasured_calls_total", help, &[], calls);
+    }
+    if suppressed != 0 {
+        let help = "Hits that came from inside a consumer, and were not delivered.";
+        into.count("probe_suppressed_hits_total", help, &[], suppressed);
+    }
+}
+
 #[cfg(feature = "latency")]
 impl Measured for Latency {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
         let latencies = attachment.all_latencies();
         latencies.iter().for_each(|it| measure_function(it, into));
-        if latencies.lost() != 0 {
-            let help = "Calls that were not measured: too many under way, or no memory.";
-            into.count("probe_unmeasured_calls_total", help, &[], latencies.lost());
-        }
-        let suppressed = attachment.suppressed();
-        if suppressed != 0 {
-            let help = "Hits that came from inside a consumer, and were not delivered.";
-            into.count("probe_suppressed_hits_total", help, &[], suppressed);
-        }
+        count_missed(latencies.lost(), attachment.suppressed(), into);
     }
 }
 

@@ -33,6 +33,8 @@
 //! | `probe_busy_seconds_total` | counter | `probe`, `file` | futures: the time of their polls |
 //! | `probe_cancelled_futures_total` | counter | `probe`, `file` | futures that were dropped before their end |
 //! | `probe_pending_futures` | gauge | `probe`, `file` | futures that have not ended |
+//! | `probe_allocations_total`, `probe_frees_total` | counter | `probe`, `file` | [`Memory`](crate::Memory): blocks that the function asked for, and freed |
+//! | `probe_allocated_bytes_total`, `probe_freed_bytes_total` | counter | `probe`, `file` | the bytes of these blocks |
 //! | `probe_unpaired_hits_total` | counter | `probe`, `file`, `missing` (`entry`, `exit`) | hits without a partner, if there are any |
 //! | `probe_unmeasured_calls_total` | counter | | calls that were not measured, for want of memory, if there are any |
 //! | `probe_suppressed_hits_total` | counter | | hits from inside a consumer, which were not delivered, if there are any |

@@ -18,11 +18,11 @@ use super::parse::unknown;
 use super::reported::Reported;
 use super::reporter::Reporter;
 use super::table::{AGGREGATIONS, ConsumerRow};
-use crate::consumers::Aggregate;
 #[cfg(probe_agent)]
 use crate::consumers::Count;
 #[cfg(feature = "trace")]
 use crate::consumers::Trace;
+use crate::consumers::{Aggregate, Memory};
 use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
@@ -136,8 +136,10 @@ pub(super) fn build_consumer<C: Reporter>(settings: &[Setting<'_>]) -> Result<Bu
             OutputPolicy::Only(opened) => confine(&mut consumer, opened.as_ref())?,
         }
         if !is_recorder {
+            let more = needed_besides(&consumer);
+            let set = set.clone().with(&more);
             return Ok(match predicate {
-                Some(predicate) => Arc::new(set.attach_if(predicate, consumer)?),
+                Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, more)?),
                 None => Arc::new(set.attach(consumer)?),
             });
         }
@@ -168,6 +170,11 @@ fn is_recorder(consumer: &dyn Any) -> bool {
         let _ = consumer;
         false
     };
+}
+
+/// Returns the probes that a consumer needs, whatever is selected.
+fn needed_besides(consumer: &dyn Any) -> Vec<ProbeId> {
+    if consumer.is::<Memory>() { Memory::of_allocator() } else { Vec::new() }
 }
 
 /// Leaves these probes of a recorder off at first.

@@ -24,7 +24,7 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
-use crate::consumers::{Aggregate, Count};
+use crate::consumers::{Aggregate, Count, Memory};
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::engine::control::Attachment;
@@ -96,6 +96,17 @@ impl Reporter for Count {
     fn notes(counts: &Attachment<Self>) -> Vec<String> {
         notes_of_counts(counts.untyped())
     }
+}
+
+impl Reporter for Memory {
+    const NAME: &'static str = "memory";
+    const ABOUT: &'static str = "what each function allocates and frees";
+    const FORMATS: &'static [Format] = COLLECTED;
+    #[cfg(feature = "metrics")]
+    const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
+    of_this_crate!(|_| Ok(Self::new()));
+
+    values!(|memory, _| memory.allocations());
 }
 
 impl Reporter for Aggregate {

@@ -20,7 +20,7 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
-use crate::consumers::{Aggregate, Count};
+use crate::consumers::{Aggregate, Count, Memory};
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::engine::error::Error;
@@ -62,6 +62,7 @@ pub(crate) struct ConsumerRow {
 
 static BUILT_IN: &[ConsumerRow] = &[
     ConsumerRow::of::<Count>(),
+    ConsumerRow::of::<Memory>(),
     #[cfg(feature = "latency")]
     ConsumerRow::of::<Latency>(),
     #[cfg(feature = "latency")]

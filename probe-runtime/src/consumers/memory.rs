@@ -1,0 +1,231 @@
+//! Who allocates: the requests of the program's allocator, by the innermost function that is
+//! active.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::engine::by_probe::{Numbers, numbers};
+use crate::engine::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
+use crate::engine::control::{Consumer, ProbeSet, select};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::Local;
+use crate::engine::registry::ProbeId;
+use probe_core::Kind;
+use probe_core::abi::{Definition, Value};
+use probe_report::reports::{Allocations, FunctionAllocations};
+
+/// Counts what the selected functions allocate and free: each request of the program's allocator is
+/// that of the innermost of these functions which is active on its thread.
+///
+/// The program's allocator needs probes: make it `probe_memory::Probed`. Select its probes, too,
+/// `memory::*`; `PROBES='net::**=memory'` does that by itself. Entries and exits of the functions
+/// are paired as described in [`calls`](crate::calls). The attachment prints as a table, with the
+/// function of the most bytes first:
+///
+/// | column | meaning |
+/// |---|---|
+/// | `allocations`, `bytes` | blocks that were asked for, and their bytes |
+/// | `frees`, `freed` | blocks that were freed, whoever had allocated them, and their bytes |
+/// | `net` | the bytes that were allocated, less those that were freed |
+///
+/// A block that changes its size is one that is freed, and one that is allocated. The row
+/// `(outside)` has the requests that no selected function was active for, and those that were made
+/// while sites were switched. Functions that are called, and not selected, count for their callers.
+/// A line below says by how much the program's memory has grown since the attachment, which at its
+/// end is what was not freed. Requests that the allocator refuses count as well, and those of this
+/// crate's own operations don't: these are in the number of hits that were not delivered.
+///
+/// Cost: that of [`Calls`](crate::calls::Calls), without a clock; a request adds to two counters of
+/// its thread. No heap, lock or locked instruction on a hit.
+///
+/// ```
+/// use std::alloc::System;
+///
+/// use probe_memory::Probed;
+/// use probe_runtime::{Memory, probe, select};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: Probed<System> = Probed::new(System);
+///
+/// #[probe]
+/// fn read(bytes: usize) -> Vec<u8> {
+///     let read = vec![1; bytes];
+///     parse(&read);
+///     read
+/// }
+///
+/// #[probe]
+/// fn parse(read: &[u8]) {
+///     drop(std::hint::black_box(read.to_vec()));
+/// }
+///
+/// let memory = select("**::read, **::parse, memory::*")?.attach(Memory::new())?;
+/// let kept = read(1000);
+/// let allocations = memory.allocations();
+/// for it in &allocations {
+///     println!("{}: {} bytes in {} blocks", it.path(), it.bytes(), it.allocations());
+/// }
+/// let of = |name| allocations.iter().find(|it| it.path().ends_with(name)).unwrap();
+/// assert_eq!((of("::read").net(), of("::parse").net()), (1000, 0));
+/// println!("{memory}");
+/// # drop(kept);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Default, Debug)]
+pub struct Memory {
+    calls: LazyCalls<0, Self>,
+    /// What each probe's hit says of a block: 0 for those of functions.
+    requests: OnceLock<Requests>,
+}
+
+/// Allocations, their bytes, frees, and their bytes.
+type Sums = [AtomicU64; 4];
+
+/// The allocator's probes, and what they tell.
+struct Requests(Numbers);
+
+const ALLOCATED: u32 = 1;
+const RESIZED: u32 = 2;
+const FREED: u32 = 3;
+
+/// The selector of an allocator's probes.
+const OF_ALLOCATOR: &str = "memory::* kind=point";
+
+impl Requests {
+    /// Returns what a probe's hit says; 0 if it is not an allocator's.
+    fn of(definition: &Definition) -> u32 {
+        let is = |path: &str, fields: &[&str]| {
+            definition.path() == path && definition.fields().eq(fields.iter().copied())
+        };
+        match definition.kind() {
+            Kind::Point if is("memory::alloc", &["size"]) => ALLOCATED,
+            Kind::Point if is("memory::realloc", &["old", "size"]) => RESIZED,
+            Kind::Point if is("memory::dealloc", &["size"]) => FREED,
+            _ => 0,
+        }
+    }
+
+    /// Learns of these probes. Returns whether any is an allocator's.
+    fn learn(&self, probes: &ProbeSet) -> bool {
+        let of_allocator: Vec<_> = probes.with_definitions(|all| {
+            all.map(|(id, definition)| (id, Self::of(definition)))
+                .filter(|(_, request)| *request != 0)
+                .collect()
+        });
+        for (id, request) in &of_allocator {
+            if self.0.has(*id) {
+                self.0.set(*id, *request);
+            }
+        }
+        !of_allocator.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests").finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// Creates a consumer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the numbers of the probes that it needs besides those of functions; none if the
+    /// program's allocator has no probes.
+    pub(crate) fn of_allocator() -> Vec<ProbeId> {
+        select(OF_ALLOCATOR).map_or_else(|_| Vec::new(), |set| set.ids().to_vec())
+    }
+
+    /// Returns what each function has allocated and freed so far, on all threads, including ended
+    /// ones.
+    pub fn allocations(&self) -> Allocations {
+        let Some(calls) = self.calls.get() else { return Allocations::default() };
+        let add = |mut all: [u64; 4], sums: &Sums| {
+            all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum.load(Relaxed));
+            all
+        };
+        let functions = calls.functions().iter().enumerate();
+        let functions = functions.map(|(number, function)| {
+            FunctionAllocations::new(Some(function.clone()), calls.parts(number).fold([0; 4], add))
+        });
+        let outside = calls.heads().fold([0; 4], |all, local| add(all, local.head()));
+        let mut functions: Vec<_> = functions.chain([FunctionAllocations::new(None, outside)]).collect();
+        crate::engine::order::sort_by(&mut functions, |a, b| {
+            b.bytes().cmp(&a.bytes()).then_with(|| a.path().cmp(b.path()))
+        });
+        Allocations::new(functions, calls.left_out(), calls.lost(), calls.period())
+    }
+
+    /// Counts a request for the innermost function.
+    #[inline(always)]
+    fn count(&self, event: &Event<'_>, request: u32) {
+        let Some((outside, function)) = self.calls.get().and_then(|calls| calls.innermost(event)) else {
+            return;
+        };
+        let [allocations, bytes, frees, freed] = function.unwrap_or(outside);
+        let size = |at: usize| event.values().get(at).map(Value::get).and_then(|it| it.as_u64()).unwrap_or(0);
+        if request != FREED {
+            add_single_writer(allocations, 1);
+            add_single_writer(bytes, size(usize::from(request == RESIZED)));
+        }
+        if request != ALLOCATED {
+            add_single_writer(frees, 1);
+            add_single_writer(freed, size(0));
+        }
+    }
+}
+
+impl Meter<0> for Memory {
+    /// Of requests outside of all functions.
+    type Head = Sums;
+    type Part = Sums;
+
+    #[inline(always)]
+    fn read(&self, _: Local<'_, Sums, ()>) -> [u64; 0] {
+        []
+    }
+
+    #[inline(always)]
+    fn read_inline(&self) -> Option<[u64; 0]> {
+        Some([])
+    }
+
+    #[inline(always)]
+    fn end(&self, _: &CallEnd<'_, 0, Sums, Sums>) {}
+}
+
+impl Consumer for Memory {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let requests = self.requests.get_or_init(|| Requests(Numbers::new(numbers(probes))));
+        if !requests.learn(probes) {
+            let problem = "no probe of an allocator is selected: a program has `memory::*` if its \
+                           `#[global_allocator]` is `probe_memory::Probed`";
+            return Err(Error::Consumer(problem.into()));
+        }
+        self.calls.prepare(probes)
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.requests.get().map(|requests| requests.learn(probes));
+        self.calls.join(probes)
+    }
+
+    #[inline]
+    fn hit(&self, event: &Event<'_>) {
+        match self.requests.get().map_or(0, |requests| requests.0.get(event.probe())) {
+            0 => self.calls.hit(event, self),
+            request => self.count(event, request),
+        }
+    }
+}
+
+impl_display!(Memory: allocations);
