@@ -13,7 +13,7 @@ use crate::engine::error::Error;
 use crate::engine::per_thread::Local;
 use crate::engine::registry::ProbeId;
 use probe_core::Kind;
-use probe_core::abi::{Definition, Value};
+use probe_core::abi::{Definition, Type, Value};
 use probe_report::reports::{Allocations, FunctionAllocations};
 
 /// Counts what the selected functions allocate and free: each request of the program's allocator is
@@ -168,7 +168,7 @@ impl Memory {
             return;
         };
         let [allocations, bytes, frees, freed] = function.unwrap_or(outside);
-        let size = |at: usize| event.values().get(at).map(Value::get).and_then(|it| it.as_u64()).unwrap_or(0);
+        let size = |at: usize| event.values().get(at).map_or(0, bytes_of);
         if request != FREED {
             add_single_writer(allocations, 1);
             add_single_writer(bytes, size(usize::from(request == RESIZED)));
@@ -178,6 +178,12 @@ impl Memory {
             add_single_writer(freed, size(0));
         }
     }
+}
+
+/// Returns the size in a field, which is one word.
+#[inline(always)]
+fn bytes_of(field: &Value<'_>) -> u64 {
+    if field.ty_number() == Type::U64 as u64 { field.words()[0] } else { 0 }
 }
 
 impl Meter<0> for Memory {

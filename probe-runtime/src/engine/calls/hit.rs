@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::functions::{AttachedFunctions, CallEffect, PackedAction};
 use super::futures::FutureKey;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
-use super::thread::{CallLocal, CallMemory, Taken, Thread, ThreadData};
+use super::thread::{CallMemory, Taken, Thread, ThreadData};
 use super::{Function, LeftOut};
 use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::Event;
@@ -137,23 +137,19 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// such a call, or if it is not known: while sites are switched, and in a call without a frame.
     #[inline(always)]
     pub(crate) fn innermost(&self, event: &Event<'_>) -> Option<(&M::Head, Option<&M::Part>)> {
-        let local = match self.steady(event).filter(|thread| !thread.head().frames.is_watched()) {
-            Some(thread) => thread.local,
-            None => self.without_left(event)?,
-        };
-        let (data, generation) = (local.head(), event.generation());
-        let is_known = generation & 1 != 0 && data.frames.steady.load(Relaxed) == generation;
-        let innermost = data.frames.at(data.frames.len()).filter(|_| is_known);
-        let part = innermost.and_then(|frame| local.parts().get(frame.function() as usize));
-        Some((&data.own, part.map(|part| &part.own)))
+        match self.steady(event).filter(|thread| !thread.head().frames.is_watched()) {
+            Some(thread) => Some((&thread.head().own, thread.innermost())),
+            None => self.innermost_of_known(event),
+        }
     }
 
-    /// Returns the memory of the hit's thread, after popping the calls that are over.
+    /// The same, after popping the calls that are over.
     #[inline(never)]
-    fn without_left(&self, event: &Event<'_>) -> Option<CallLocal<'_, N, M>> {
+    fn innermost_of_known(&self, event: &Event<'_>) -> Option<(&M::Head, Option<&M::Part>)> {
         // The hit of a point begins no call, but shows the same as the entry of one.
         let _ = self.thread(event, place(event, u32::MAX), true);
-        self.memory.of(event)
+        let head = self.head(event)?;
+        Some((head, self.steady(event).and_then(Thread::innermost)))
     }
 
     /// Returns the meter's data of the thread that makes this hit.

@@ -43,10 +43,6 @@ unsafe impl<P: Zeroed> Zeroed for FunctionData<P> {}
 pub(super) type CallMemory<const N: usize, M> =
     PerThread<ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
 
-/// The data of one thread.
-pub(super) type CallLocal<'a, const N: usize, M> =
-    Local<'a, ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
-
 /// The frame of a call that has ended, and those of the calls around it.
 #[derive(Clone, Copy)]
 pub(super) struct Taken<'a, const N: usize> {
@@ -59,7 +55,7 @@ pub(super) struct Taken<'a, const N: usize> {
 /// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
     pub(super) memory: &'a CallMemory<N, M>,
-    pub(super) local: CallLocal<'a, N, M>,
+    pub(super) local: Local<'a, ThreadData<N, M::Head>, FunctionData<M::Part>>,
 }
 
 // Copied, so that it is passed in registers.
@@ -75,6 +71,14 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     #[inline(always)]
     pub(super) fn head(self) -> &'a ThreadData<N, M::Head> {
         self.local.head()
+    }
+
+    /// Returns the meter's data of the function whose call is the innermost one under way.
+    #[inline(always)]
+    pub(super) fn innermost(self) -> Option<&'a M::Part> {
+        let frames = &self.head().frames;
+        let function = frames.at(frames.len())?.function();
+        self.local.parts().get(function as usize).map(|part| &part.own)
     }
 
     /// Adds one to a counter of a function.
