@@ -167,15 +167,15 @@ impl Memory {
         let Some((outside, function)) = self.calls.get().and_then(|calls| calls.innermost(event)) else {
             return;
         };
-        let [allocations, bytes, frees, freed] = function.unwrap_or(outside);
+        let [blocks, bytes, freed, freed_bytes] = function.unwrap_or(outside);
         let size = |at: usize| event.values().get(at).map_or(0, bytes_of);
         if request != FREED {
-            add_single_writer(allocations, 1);
+            add_single_writer(blocks, 1);
             add_single_writer(bytes, size(usize::from(request == RESIZED)));
         }
         if request != ALLOCATED {
-            add_single_writer(frees, 1);
-            add_single_writer(freed, size(0));
+            add_single_writer(freed, 1);
+            add_single_writer(freed_bytes, size(0));
         }
     }
 }
