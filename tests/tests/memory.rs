@@ -248,7 +248,7 @@ fn attaching_while_threads_allocate() {
     probe_tests::text::Text::of_this_process().assert_as_in_file();
 }
 
-/// A child finds the counts of its parent, and goes on.
+/// A child finds the counts of its parent, and adds to them.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_allocates() {

@@ -8,10 +8,10 @@ use crate::source::{
 use crate::table::{Shown, Table};
 use crate::view::Body;
 
-/// The path of what is allocated while no function of the report is active.
+/// The path of requests while no function of the report is active.
 const OUTSIDE: &str = "(outside)";
 
-/// What a function allocated and freed while it was the innermost one, of those in the report. A
+/// The blocks that a function allocated and freed while it was the innermost one of the report. A
 /// block that changes its size is one that is freed, and one that is allocated.
 ///
 /// ```
@@ -84,7 +84,7 @@ impl FunctionAllocations {
 /// The allocations of all functions, from `Memory::allocations`.
 ///
 /// This is a list, with the function of the most bytes first. One of its rows, `(outside)`, is for
-/// what was allocated and freed while none of the functions was active. It prints as a table of the
+/// requests while none of the functions was active. It prints as a table of the
 /// rows that have numbers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Allocations {
@@ -107,7 +107,7 @@ impl Allocations {
 
     /// Returns by how many bytes the program's memory has grown since the attachment: those of the
     /// blocks that were allocated since, less those of the blocks that were freed since, some of
-    /// which may be older. At a program's end, it is what was not freed.
+    /// which may be older. At a program's end, these were not freed.
     pub fn live_bytes(&self) -> i128 {
         self.iter().map(FunctionAllocations::net).sum()
     }

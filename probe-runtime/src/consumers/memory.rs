@@ -1,5 +1,4 @@
-//! Who allocates: the requests of the program's allocator, by the innermost function that is
-//! active.
+//! Requests of the program's allocator, by the innermost function that is active.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +33,7 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// `(outside)` has the requests that no selected function was active for, and those that were made
 /// while sites were switched. Functions that are called, and not selected, count for their callers.
 /// A line below says by how much the program's memory has grown since the attachment, which at its
-/// end is what was not freed. Requests that the allocator refuses count as well, and those of this
+/// end was not freed. Requests that the allocator refuses count as well, and those of this
 /// crate's own operations don't: these are in the number of hits that were not delivered.
 ///
 /// Cost: that of [`Calls`](crate::calls::Calls), without a clock; a request adds to two counters of
@@ -76,14 +75,14 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 #[derive(Default, Debug)]
 pub struct Memory {
     calls: LazyCalls<0, Self>,
-    /// What each probe's hit says of a block: 0 for those of functions.
+    /// The requests that probes stand for.
     requests: OnceLock<Requests>,
 }
 
 /// Allocations, their bytes, frees, and their bytes.
 type Sums = [AtomicU64; 4];
 
-/// The allocator's probes, and what they tell.
+/// The allocator's probes, each with its request; 0 for others.
 struct Requests(Numbers);
 
 const ALLOCATED: u32 = 1;
