@@ -29,7 +29,8 @@
 //! probes, such as `**`, names these, too; `**, !memory::*` does not. Allocations of a consumer
 //! itself are delivered to no consumer, and neither are those of the runtime's own operations.
 //!
-//! Cost: a NOP for each function while latent.
+//! Cost: a NOP for each function while latent. This is a crate of its own since each program that
+//! links it has these probes.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Where the frames of functions begin at calls of hooks, as `.eh_frame` tells the unwinder (System V
-//! psABI 3.7, DWARF 5 6.4): a register, and a distance.
+//! Where the frames of functions begin at calls of hooks, as `.eh_frame` tells the unwinder (System
+//! V psABI 3.7, DWARF 5 6.4): a register, and a distance.
 
 use std::collections::HashMap;
 

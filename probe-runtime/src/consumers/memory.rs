@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::engine::by_probe::{Numbers, numbers};
+use crate::engine::by_probe::Numbers;
 use crate::engine::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::engine::control::{Consumer, ProbeSet, select};
 use crate::engine::dispatch::Event;
@@ -210,7 +210,7 @@ impl Consumer for Memory {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let requests = self.requests.get_or_init(|| Requests(Numbers::new(numbers(probes))));
+        let requests = self.requests.get_or_init(|| Requests(Numbers::new(probes.numbers())));
         if !requests.learn(probes) {
             let problem = "no probe of an allocator is selected: a program has `memory::*` if its \
                            `#[global_allocator]` is `probe_memory::Probed`";

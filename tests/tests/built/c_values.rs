@@ -110,7 +110,7 @@ fn values_are_what_the_program_says() {
     }
 }
 
-/// Plays all calls with a log attached; returns what it has, and what the program says.
+/// Plays all calls with a log attached; returns its lines, and the program's own.
 fn played(library: Library) -> (Vec<String>, Vec<String>) {
     // Calls of hooks are discovered by their first hits.
     (0..2).for_each(|_| _ = play(&library));
