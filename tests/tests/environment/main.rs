@@ -190,7 +190,7 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; did you mean `count`? There is count, latency, slow, call-tree, profile, \
+        "Error: PROBES, column 20: `cuont` is not a consumer; did you mean `count`? There is count, memory, latency, slow, call-tree, profile, \
          perf, trace, tracing, sum, min, max, avg, quantize\n  \
          environment::store=cuont\n  \
          \x20                  ^",
