@@ -27,7 +27,7 @@
 //!
 //! Each consumer can be attached: `PROBES='memory::alloc=quantize(size)'`. A selector of all
 //! probes, such as `**`, names these, too; `**, !memory::*` does not. Allocations of a consumer
-//! itself are delivered to no consumer, and neither are those of the runtime's own operations.
+//! itself are delivered to no consumer, and neither are those of switching sites.
 //!
 //! Cost: a NOP for each function while latent. This is a crate of its own since each program that
 //! links it has these probes.

@@ -60,6 +60,12 @@ GLOBAL void many(long a, long b, long c, long d, long e, long f, short g, float 
     arguments_sink += a + b + c + d + e + f + g + (long)x + *h;
 }
 
+/* Without optimisation, its first parameter is in another register behind the entry. */
+GLOBAL int kept(register int a, int b) {
+    arguments_sink += b;
+    return a;
+}
+
 GLOBAL enum mode modes(enum mode mode, enum flags flags) {
     arguments_sink += (long)flags;
     return mode;
@@ -184,6 +190,9 @@ void arguments(void) {
     line("modes mode=3 flags=257");
     modes((enum mode)3, (enum flags)257);
     line("modes ret=3");
+
+    line("kept a=24 b=25");
+    line("kept ret=%d", kept(24, 25));
 
     line("texts a=first b=(null) c=%lu", (unsigned long)(uintptr_t)&text);
     line("texts ret=%s", texts("first", 0, &text));

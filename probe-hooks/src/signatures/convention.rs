@@ -4,7 +4,7 @@
 use super::Place;
 
 /// The registers of integers, in their order, by DWARF's numbers: rdi, rsi, rdx, rcx, r8, r9.
-const INTEGERS: [u8; 6] = [5, 4, 1, 2, 8, 9];
+pub const INTEGERS: [u8; 6] = [5, 4, 1, 2, 8, 9];
 /// The number of vector registers that pass parameters, from `xmm0`.
 const VECTORS: u8 = 8;
 /// DWARF's numbers of `xmm0`, `rax` and `rsp`.
@@ -27,6 +27,8 @@ pub(super) enum Passing {
     /// As two registers of integers, but with an alignment on the stack that compilers differ in: a
     /// number of 128 bits.
     Wide,
+    /// In one vector register, or in 16 bytes of the stack.
+    Vector,
     /// In memory: bytes, and their alignment.
     Memory { size: u64, align: u64 },
     /// A `long double`, or something like it: in memory, but returned in registers of x87.
@@ -79,6 +81,11 @@ impl State {
                 Place::Absent
             }
             Passing::Wide => self.registers(Class::Integer, Some(Class::Integer)),
+            Passing::Vector if self.vectors == VECTORS => {
+                self.stack = None;
+                Place::Absent
+            }
+            Passing::Vector => self.registers(Class::Sse, None),
             Passing::Memory { size, align } => self.on_stack(size, align),
             Passing::X87 { size } => self.on_stack(size, 16),
             Passing::Nothing => Place::Absent,
@@ -185,5 +192,7 @@ mod tests {
         assert_eq!(words(&[aligned, INT, LARGE], None), ["-", "rdi", "-", "-"]);
         let split = [INT, INT, INT, INT, INT, Passing::Wide, INT, INT];
         assert_eq!(words(&split, None)[4..], ["r8", "-", "r9", "-", "-"]);
+        let vectors = [&[Passing::Vector; 9][..], &[LARGE, INT]].concat();
+        assert_eq!(words(&vectors, None)[7..], ["xmm7", "-", "-", "rdi", "-"]);
     }
 }

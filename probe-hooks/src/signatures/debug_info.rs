@@ -101,9 +101,9 @@ fn section<'data, R: ReadRef<'data>>(
     let Some(section) = file.section_by_name(id.name()).filter(|_| is_needed) else {
         return Some(Cow::Borrowed(&[]));
     };
-    // All sizes are claims.
-    *left = left.checked_sub(section.size())?;
     let data = section.compressed_data().ok()?;
+    // All sizes are claims.
+    *left = left.checked_sub(section.size().max(data.uncompressed_size))?;
     (data.uncompressed_size / MOST_RATIO <= data.data.len() as u64).then_some(())?;
     data.decompress().ok()
 }
@@ -365,8 +365,19 @@ impl<'a> Info<'a> {
         ranges.is_empty() || ranges.iter().any(|range| !within(sites, order, range).is_empty())
     }
 
-    /// Returns the ranges of an entry's code. A sum of damaged addresses may be none.
+    /// Returns the ranges of an entry's code. A sum of damaged addresses may be none. Linkers put
+    /// discarded functions at 0.
     fn ranges(&self, unit: &UnitData<'a>, die: &DebuggingInformationEntry<Slice<'a>>) -> Vec<Range<u64>> {
+        let mut ranges = self.claimed_ranges(unit, die);
+        ranges.retain(|range| range.start != 0);
+        ranges
+    }
+
+    fn claimed_ranges(
+        &self,
+        unit: &UnitData<'a>,
+        die: &DebuggingInformationEntry<Slice<'a>>,
+    ) -> Vec<Range<u64>> {
         let value = |name| die.attr_value(name);
         let address = |value| self.dwarf.attr_address(&unit.unit, value).ok().flatten();
         if let (Some(low), Some(high)) = (value(dw::DW_AT_low_pc).and_then(address), value(dw::DW_AT_high_pc))
@@ -584,7 +595,11 @@ fn frame_base(function: &Entry<'_>, frames: &Frames, site: u64) -> Option<(u16, 
 /// does not use the parameter, and callers may pass anything.
 fn at_entry(parameter: &Described<'_>, by_convention: Place, follows: bool, is_of_gcc: bool) -> Place {
     match parameter.located.location {
-        Location::Register(at) | Location::AtEntry(at) => register(at),
+        Location::AtEntry(at) => register(at),
+        // Another register for the whole function is filled behind the entry.
+        Location::Register(at) if !parameter.located.is_for_all || register(at) == by_convention => {
+            register(at)
+        }
         Location::Unknown if is_next(parameter.located.next, by_convention) => by_convention,
         Location::Unknown if !is_of_gcc => Place::Absent,
         _ if follows => by_convention,

@@ -34,6 +34,7 @@ mod types;
 
 use std::sync::Arc;
 
+pub use convention::INTEGERS;
 pub use debug_info::signatures;
 pub(crate) use debug_info::signatures_of;
 

@@ -133,9 +133,10 @@ fn base<'a>(info: &Info<'a>, ty: &Entry<'a>) -> Shape {
         (dw::DW_ATE_float, 16) | (dw::DW_ATE_complex_float, 32) if is_long_double() => {
             Shape::hidden(Passing::X87 { size })
         }
-        (dw::DW_ATE_float | dw::DW_ATE_decimal_float, 2 | 4 | 8 | 16) | (dw::DW_ATE_complex_float, 4 | 8) => {
+        (dw::DW_ATE_float | dw::DW_ATE_decimal_float, 2 | 4 | 8) | (dw::DW_ATE_complex_float, 4 | 8) => {
             Shape::hidden(Passing::Registers(Class::Sse, None))
         }
+        (dw::DW_ATE_float | dw::DW_ATE_decimal_float, 16) => Shape::hidden(Passing::Vector),
         (dw::DW_ATE_complex_float, 16) => Shape::hidden(Passing::Registers(Class::Sse, Some(Class::Sse))),
         _ => Shape::UNCLEAR,
     }
@@ -145,7 +146,8 @@ fn base<'a>(info: &Info<'a>, ty: &Entry<'a>) -> Shape {
 fn vector<'a>(info: &Info<'a>, ty: &Entry<'a>) -> Passing {
     let mut layout = Layout::new(info);
     match layout.size(ty, 0) {
-        Some(8 | 16) => Passing::Registers(Class::Sse, None),
+        Some(8) => Passing::Registers(Class::Sse, None),
+        Some(16) => Passing::Vector,
         _ => Passing::Unclear,
     }
 }
@@ -245,6 +247,8 @@ impl<'i, 'a> Layout<'i, 'a> {
             (Some(Passing::X87 { .. }), _) if size == 16 => Passing::X87 { size },
             (Some(_), _) => Passing::Memory { size, align: self.align },
             (None, [Some(first), None]) if size <= 8 => Passing::Registers(first, None),
+            (None, [Some(Class::Integer), Some(Class::Integer)]) if self.align > 8 => Passing::Wide,
+            (None, [Some(_), Some(_)]) if self.align > 8 => Passing::Unclear,
             (None, [Some(first), Some(second)]) => Passing::Registers(first, Some(second)),
             // Padding alone has no class.
             (None, [None, None]) => Passing::Nothing,
@@ -287,14 +291,16 @@ impl<'i, 'a> Layout<'i, 'a> {
         let ty = self.info.attribute(member, dw::DW_AT_type).and_then(|ty| stripped(self.info, ty)).flatten();
         let Some(ty) = ty else { return self.verdict = Some(Passing::Unclear) };
         if bits.is_some() || member.has(dw::DW_AT_bit_size) {
-            let (first, len) =
-                (bits.unwrap_or(at * 8), number(member, dw::DW_AT_bit_size).unwrap_or(1).max(1));
+            let (first, len) = (
+                bits.unwrap_or(at.saturating_mul(8)),
+                number(member, dw::DW_AT_bit_size).unwrap_or(1).max(1),
+            );
             let last = first.saturating_add(len - 1);
             let base = if bits.is_some() { start } else { 0 };
             let align = number(&ty, dw::DW_AT_byte_size).unwrap_or(1);
             self.align = self.align.max(align);
-            self.put(base + first / 8, Class::Integer);
-            return self.put(base + last / 8, Class::Integer);
+            self.put(base.saturating_add(first / 8), Class::Integer);
+            return self.put(base.saturating_add(last / 8), Class::Integer);
         }
         self.add(&ty, at, depth + 1);
     }

@@ -33,8 +33,9 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// `(outside)` has the requests that no selected function was active for, and those that were made
 /// while sites were switched. Functions that are called, and not selected, count for their callers.
 /// A line below says by how much the program's memory has grown since the attachment, which at its
-/// end was not freed. Requests that the allocator refuses count as well, and those of this
-/// crate's own operations don't: these are in the number of hits that were not delivered.
+/// end was not freed. Requests that the allocator refuses count as well. So do those of reports,
+/// where they are made; those of attaching and of switching are in the number of hits that were not
+/// delivered.
 ///
 /// Cost: that of [`Calls`](crate::calls::Calls), without a clock; a request adds to two counters of
 /// its thread. No heap, lock or locked instruction on a hit.

@@ -180,6 +180,15 @@ pub fn mappings(text: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     lines.filter_map(|line| Some((parse(line)?.range, line.rsplit(|byte| *byte == b' ').next()?)))
 }
 
+/// Returns the inode of the file that is mapped at an address, from the text of a `maps` file;
+/// `None` if there is none. Pure.
+pub fn inode(text: &[u8], addr: usize) -> Option<u64> {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let line = lines.find(|line| parse(line).is_some_and(|it| it.range.contains(&addr)))?;
+    let word = line.split(|byte| *byte == b' ').nth(4)?;
+    str::from_utf8(word).ok()?.parse().ok().filter(|inode| *inode != 0)
+}
+
 /// Parses one line: `start-end rwxp offset dev inode name`.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let mut words = line.split(|byte| *byte == b' ');
@@ -209,6 +218,12 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     fn at(addr: usize) -> Option<(Range<usize>, String)> {
         find(SAMPLE, addr).map(|it| (it.range, format!("{:?}", it.rights)))
+    }
+
+    #[test]
+    fn a_mapped_file_has_an_inode() {
+        let inodes = [0x40_0000, 0x45_1fff, 0x45_2000, 0xe0_3000, 8].map(|addr| inode(SAMPLE, addr));
+        assert_eq!(inodes, [Some(173_521), Some(173_521), None, None, None]);
     }
 
     #[test]

@@ -335,15 +335,17 @@ impl Expressions<'_> {
             return Ok((program, None));
         }
         let Some(node) = self.predicate.map(Predicate::node) else { return Err(late) };
-        // Terms that count hits have numbers in one program.
-        if node.samples() != 0 {
-            return Err(late);
-        }
         let is_at_exit = |condition: &&Node| Program::condition(condition, exit).is_ok();
         let (at_exit, at_entry): (Vec<_>, Vec<_>) = node.conjuncts().into_iter().partition(is_at_exit);
         let program =
             |of: &[&Node], scope| Node::all_of(of).map(|node| Program::condition(&node, scope)).transpose();
         match (program(&at_entry, entry), program(&at_exit, exit)) {
+            // Terms that count hits have numbers in one program.
+            (Ok(_), Ok(_)) if node.samples() != 0 => {
+                let problem =
+                    "parts of this are known at the entry, and others at the exit, so it can't count hits";
+                Err(self.unfit_predicate(Mismatch::Type(ParseError::new(problem))))
+            }
             (Ok(at_entry), Ok(at_exit)) => Ok((at_entry, at_exit)),
             _ => Err(late),
         }

@@ -1,9 +1,10 @@
 //! Values of C functions that have no fields: their arguments at entries, their results at exits.
 //!
 //! Life cycle: attaching asks its consumer for names of fields ([`WantedFields`]) ▸ the probes of C
-//! that lack some are looked up in the debug information of their objects, outside of all locks ▸
-//! the attachment keeps a [`ValueTable`] with a program for each site, which its hits run
-//! ([`site_values`](crate::engine::dispatch)) ▸ probes that join are added ▸ all goes with the
+//! that lack some are looked up in the debug information of their objects ▸ the attachment keeps a
+//! [`ValueTable`] with a program for each site, which its hits run
+//! ([`site_values`](crate::engine::dispatch)). Probes that join are added, under the lock of joins.
+//! Once an object goes, the probes of libraries have no values any more. All goes with the
 //! attachment.
 //!
 //! | name | at an entry | at an exit |
@@ -32,8 +33,8 @@ pub enum WantedFields {
     None,
     /// These.
     Named(Vec<String>),
-    /// All that there are.
-    All,
+    /// All that there are, and these.
+    All(Vec<String>),
 }
 
 impl WantedFields {
@@ -46,12 +47,10 @@ impl WantedFields {
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::All, _) | (_, Self::All) => Self::All,
             (Self::None, it) | (it, Self::None) => it,
-            (Self::Named(mut names), Self::Named(more)) => {
-                names.extend(more);
-                Self::Named(names)
-            }
+            (Self::Named(names), Self::Named(more)) => Self::Named([names, more].concat()),
+            (Self::All(names), Self::Named(more) | Self::All(more))
+            | (Self::Named(names), Self::All(more)) => Self::All([names, more].concat()),
         }
     }
 }

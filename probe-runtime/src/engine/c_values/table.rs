@@ -1,16 +1,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use probe_hooks::signatures::{Enumeration, Kind as ValueKind, Parameter, Place, Position, Signature};
+use probe_hooks::signatures::{
+    Enumeration, INTEGERS, Kind as ValueKind, Parameter, Place, Position, Signature,
+};
 
 use super::WantedFields;
 use crate::engine::by_probe::ByProbe;
 use crate::engine::dispatch::{
-    MOST_FIELDS, ProbeId, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues,
+    MOST_FIELDS, ProbeId, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues, ValueNames,
 };
 use crate::engine::entry::backend::registers::StoredRegister;
 use crate::engine::os::guarded_read;
-use crate::engine::os::object_file::object_file;
+use crate::engine::os::object_file::same_file;
 use crate::engine::os::objects::{Frozen, Object, freeze};
 use crate::engine::sites::SITE_LEN;
 use probe_core::abi::{Kind, Type};
@@ -36,6 +38,14 @@ impl SiteValues for ValueTable {
     fn of(&self, probe: ProbeId) -> Option<&SiteFields> {
         self.probes.get(probe)
     }
+
+    fn forget(&self, probe: ProbeId) {
+        if let Some(known) = self.probes.get(probe).filter(|known| !known.sites.is_empty()) {
+            // Expressions know the fields by their places.
+            let fields = known.fields.iter().map(|(name, ty)| (name.clone(), *ty)).collect();
+            self.probes.add([(probe, SiteFields { fields, sites: Box::default() })]);
+        }
+    }
 }
 
 impl ValueTable {
@@ -44,7 +54,7 @@ impl ValueTable {
         Self { wanted, probes: ByProbe::new(numbers) }
     }
 
-    /// Looks up the values of these probes, unless the table has them. It runs under no lock.
+    /// Looks up the values of these probes, unless the table has them.
     pub(crate) fn add(&self, probes: &[CProbe]) {
         let new: Vec<_> = probes.iter().filter(|probe| self.lacks(probe)).collect();
         if new.is_empty() {
@@ -58,15 +68,17 @@ impl ValueTable {
             if sites.is_empty() {
                 continue;
             }
-            let file = object_file(object);
+            // Debug information of another build would lead to anything.
+            let Some(file) = same_file(object) else { continue };
             let asked: Vec<_> = sites.iter().map(|(probe, addr)| (*addr, position(probe))).collect();
             let signatures = file.signatures(&asked);
             let undescribed = asked.iter().zip(&signatures).filter(|(_, signature)| signature.is_none());
             let undescribed: Vec<_> = undescribed.map(|((addr, _), _)| *addr).collect();
             let global =
                 if self.wants_registers() { file.global_functions(&undescribed) } else { Vec::new() };
-            for ((probe, addr), signature) in sites.iter().zip(signatures) {
-                let values = self.values(probe, *addr, signature, &global);
+            let mut names = Names::default();
+            for ((probe, addr), signature) in sites.iter().zip(&signatures) {
+                let values = self.values(probe, *addr, signature.as_ref(), &global, &mut names);
                 let fields = types.entry(probe.id).or_default();
                 let readings = fields.add(values);
                 found.entry(probe.id).or_default().push(SiteReadings { after: addr + SITE_LEN, readings });
@@ -78,8 +90,11 @@ impl ValueTable {
             // Sites that were read before the last field was known lack it, which is absent there.
             (!fields.0.is_empty()).then(|| (id, SiteFields { fields: fields.0.into(), sites: sites.into() }))
         });
-        // Strings are read in a way that may fault, and so are parameters in memory.
-        guarded_read::prepare();
+        let fields: Vec<_> = fields.collect();
+        let readings = fields.iter().flat_map(|(_, it)| &it.sites).flat_map(|site| &site.readings);
+        if readings.into_iter().any(|it| it.kind == ReadAs::Text || it.from.may_fault()) {
+            guarded_read::prepare();
+        }
         self.probes.add(fields);
     }
 
@@ -93,78 +108,85 @@ impl ValueTable {
         &self,
         probe: &CProbe,
         addr: usize,
-        signature: Option<Signature>,
+        signature: Option<&Signature>,
         global: &[usize],
+        names: &mut Names,
     ) -> Vec<(String, Option<Reading>)> {
         let is_wanted = |name: &str| match &self.wanted {
             WantedFields::None => false,
             WantedFields::Named(names) => names.iter().any(|it| it == name),
-            WantedFields::All => true,
+            WantedFields::All(_) => true,
         };
         let mut values = Vec::new();
         match (probe.kind, signature) {
             (Kind::Exit, Some(Signature { result: Some((kind, place)), .. })) if is_wanted(RESULT) => {
-                let place = if returns_after(addr) { place } else { Place::Absent };
-                values.push((RESULT.to_owned(), reading(&kind, place)));
+                let place = if returns_after(addr) { *place } else { Place::Absent };
+                values.push((RESULT.to_owned(), names.reading(kind, place)));
             }
             (Kind::Exit, None) if self.names(RESULT) && !probe.is_hook && returns_after(addr) => {
-                values.push((RESULT.to_owned(), reading(&ValueKind::Unsigned(8), Place::Register(0))));
+                values.push((RESULT.to_owned(), names.reading(&ValueKind::Unsigned(8), Place::Register(0))));
             }
             (Kind::Entry, Some(signature)) => {
                 for (number, Parameter { name, kind, place }) in (1..).zip(&signature.parameters) {
-                    let reading = || reading(kind, *place);
+                    let reading = names.reading(kind, *place);
                     let name = name.clone().unwrap_or_else(|| argument(number));
                     if is_wanted(&name) {
-                        values.push((name, reading()));
+                        values.push((name, reading));
                     }
                 }
                 for (number, Parameter { kind, place, .. }) in (1..).zip(&signature.parameters) {
                     // Beside its name, since only one of both was asked for.
                     let name = argument(number);
                     if self.names(&name) && values.iter().all(|(known, _)| *known != name) {
-                        values.push((name, reading(kind, *place)));
+                        values.push((name, names.reading(kind, *place)));
                     }
                 }
             }
             (Kind::Entry, None) if !probe.is_hook && global.contains(&addr) => {
-                for (number, register) in (1..).zip(INTEGER_REGISTERS) {
+                for (number, register) in (1..).zip(INTEGERS) {
                     if self.names(&argument(number)) {
-                        let reading = reading(&ValueKind::Unsigned(8), Place::Register(register));
+                        let reading = names.reading(&ValueKind::Unsigned(8), Place::Register(register));
                         values.push((argument(number), reading));
                     }
                 }
             }
             _ => (),
         }
+        // Those that were asked for come first.
+        values.sort_by_key(|(name, _)| !self.names(name));
         values.truncate(MOST_FIELDS);
         values
     }
 
-    /// Returns whether a probe has a site that was not looked up.
+    /// Returns whether a probe has a site that was not looked up. One whose sites have gone is not
+    /// looked up again: its expressions know the fields that it had.
     fn lacks(&self, probe: &CProbe) -> bool {
         let is_known = |fields: &SiteFields, site: usize| {
             fields.sites.binary_search_by_key(&(site + SITE_LEN), |it| it.after).is_ok()
         };
         let known = self.probes.get(probe.id);
         self.probes.has(probe.id)
-            && known.is_none_or(|known| probe.sites.iter().any(|site| !is_known(known, *site)))
+            && known.is_none_or(|known| {
+                !known.sites.is_empty() && probe.sites.iter().any(|site| !is_known(known, *site))
+            })
     }
 
     /// Returns whether arguments were asked for by their places.
     fn wants_registers(&self) -> bool {
-        (1..=INTEGER_REGISTERS.len()).any(|number| self.names(&argument(number)))
+        (1..=INTEGERS.len()).any(|number| self.names(&argument(number)))
     }
 
     /// Returns whether a name was asked for by itself.
     fn names(&self, name: &str) -> bool {
-        matches!(&self.wanted, WantedFields::Named(names) if names.iter().any(|it| it == name))
+        match &self.wanted {
+            WantedFields::None => false,
+            WantedFields::Named(names) | WantedFields::All(names) => names.iter().any(|it| it == name),
+        }
     }
 }
 
 /// The name of results.
 const RESULT: &str = "ret";
-/// The registers of the first six integers, by DWARF's numbers.
-const INTEGER_REGISTERS: [u8; 6] = [5, 4, 1, 2, 8, 9];
 
 fn argument(number: usize) -> String {
     format!("arg{number}")
@@ -224,29 +246,34 @@ impl Fields {
     }
 }
 
-/// Returns how a value is read; `None` if it is never shown.
-fn reading(kind: &ValueKind, place: Place) -> Option<Reading> {
-    let kind = match kind {
-        ValueKind::Unsigned(bytes) => ReadAs::Unsigned(*bytes),
-        ValueKind::Signed(bytes) => ReadAs::Signed(*bytes),
-        ValueKind::Bool => ReadAs::Bool,
-        ValueKind::Float(4) => ReadAs::Single,
-        ValueKind::Float(_) => ReadAs::Double,
-        ValueKind::Text => ReadAs::Text,
-        ValueKind::Enumeration(it) => enumeration(it),
-        ValueKind::Hidden => return None,
-    };
-    let from = match place {
-        Place::Absent => None,
-        Place::Register(number) => StoredRegister::of(number).map(ReadFrom::Register),
-        Place::Memory { base, offset } => {
-            StoredRegister::of(base).map(|base| ReadFrom::Memory { base, offset })
-        }
-    };
-    Some(Reading { kind, from: from.unwrap_or(ReadFrom::Nowhere) })
-}
+/// The names of enumerations, which many readings share, by addresses that live longer than this.
+#[derive(Default)]
+struct Names(HashMap<*const Enumeration, Arc<ValueNames>>);
 
-fn enumeration(it: &Arc<Enumeration>) -> ReadAs {
-    let names = it.names.iter().map(|(value, name)| (*value, name.as_str().into()));
-    ReadAs::Enumeration { bytes: it.bytes, is_signed: it.is_signed, names: names.collect() }
+impl Names {
+    /// Returns how a value is read; `None` if it is never shown.
+    fn reading(&mut self, kind: &ValueKind, place: Place) -> Option<Reading> {
+        let kind = match kind {
+            ValueKind::Unsigned(bytes) => ReadAs::Unsigned(*bytes),
+            ValueKind::Signed(bytes) => ReadAs::Signed(*bytes),
+            ValueKind::Bool => ReadAs::Bool,
+            ValueKind::Float(4) => ReadAs::Single,
+            ValueKind::Float(_) => ReadAs::Double,
+            ValueKind::Text => ReadAs::Text,
+            ValueKind::Enumeration(it) => {
+                let names = || it.names.iter().map(|(value, name)| (*value, name.as_str().into())).collect();
+                let names = Arc::clone(self.0.entry(Arc::as_ptr(it)).or_insert_with(names));
+                ReadAs::Enumeration { bytes: it.bytes, is_signed: it.is_signed, names }
+            }
+            ValueKind::Hidden => return None,
+        };
+        let from = match place {
+            Place::Absent => None,
+            Place::Register(number) => StoredRegister::of(number).map(ReadFrom::Register),
+            Place::Memory { base, offset } => {
+                StoredRegister::of(base).map(|base| ReadFrom::Memory { base, offset })
+            }
+        };
+        Some(Reading { kind, from: from.unwrap_or(ReadFrom::Nowhere) })
+    }
 }

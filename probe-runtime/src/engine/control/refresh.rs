@@ -34,6 +34,10 @@ impl Control {
             self.has_unloaded_calls = true;
             self.reclaimer.retire(Epoch::UNKNOWN, Reclaimable::Provider(unloaded));
         }
+        #[cfg(probe_values)]
+        if change.is_list_new {
+            self.forget_values();
+        }
         self.adopt_call_sites(&change.found, change.is_list_new, loaded);
         let mut ids = change.new_probes;
         if change.is_list_new {

@@ -3,18 +3,32 @@
 use std::sync::Arc;
 
 use super::ProbeSet;
-use super::lock::operate;
+use super::lock::{Control, operate};
 use crate::engine::c_values::{CProbe, ValueTable, WantedFields};
 use crate::engine::dispatch::{SiteValues, Subscription};
 use crate::engine::registry::provider::CallSite;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Convention, Kind, Type};
 
+impl Control {
+    /// Leaves attachments no values of libraries: one has gone, and another build of it may come to
+    /// the same addresses.
+    pub(super) fn forget_values(&self) {
+        for id in self.attachments.probes.known_probes().filter(|id| !self.registry.is_in_main(*id)) {
+            for slot in self.attachments.probes.slots(id) {
+                if let Some(record) = self.attachments.record(slot.attachment()) {
+                    record.subscription.forget_values(id);
+                }
+            }
+        }
+    }
+}
+
 impl ProbeSet {
     /// Returns the set with the values that a consumer wants; `None` if it wants none, or no probe
     /// has any. They are looked up.
     pub(super) fn with_values(&self, wanted: WantedFields) -> Option<Self> {
-        let wanted = if self.has_all_values { WantedFields::All } else { wanted };
+        let wanted = if self.has_all_values { WantedFields::All(Vec::new()).and(wanted) } else { wanted };
         if wanted == WantedFields::None {
             return None;
         }
@@ -61,13 +75,15 @@ impl ProbeSet {
                 let is_of_c = matches!(convention, Convention::Hidden | Convention::Call)
                     && matches!(kind, Kind::Entry | Kind::Exit)
                     && definition.field_count() == 0;
+                let is_hook = convention == Convention::Call;
                 let sites = || {
                     let own = [*id];
-                    let calls = control.registry.calls_of(&own).filter_map(CallSite::site);
+                    // Nobody tells the address after a sled's call.
+                    let calls =
+                        control.registry.calls_of(&own).filter(|_| is_hook).filter_map(CallSite::site);
                     let sites = control.registry.sites(*id).iter().map(|site| site.addr.0);
                     sites.chain(calls.map(|site| site.addr.0)).collect()
                 };
-                let is_hook = convention == Convention::Call;
                 is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites() })
             };
             self.ids.iter().filter_map(probe).collect()

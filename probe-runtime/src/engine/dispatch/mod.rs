@@ -60,7 +60,9 @@ pub(crate) use hook::{Action, Hook, InlineHook};
 pub(crate) use listener::{Listener, Quick, QuickListener, Recorder, head, quick};
 pub(crate) use reclaimer::{Epoch, Reclaimer};
 #[cfg(probe_values)]
-pub(crate) use site_values::{MOST_FIELDS, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues};
+pub(crate) use site_values::{
+    MOST_FIELDS, ReadAs, ReadFrom, Reading, SiteFields, SiteReadings, SiteValues, ValueNames,
+};
 pub(crate) use slab::{HookBuilder, HookCapacity, Published, Unpublished};
 pub(crate) use synchronize::{
     BarrierProof, Quiescent, WaitFor, forget_other_threads, is_in_hit, is_outside, synchronize,

@@ -13,6 +13,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::{ptr, slice};
 
 use super::ProbeId;
@@ -27,6 +28,9 @@ pub(crate) const MOST_FIELDS: usize = 16;
 pub(crate) trait SiteValues: Send + Sync {
     /// Returns the fields of a probe; `None` if none of its values is read.
     fn of(&self, probe: ProbeId) -> Option<&SiteFields>;
+
+    /// Leaves a probe its fields without values: its sites have gone, and others may come.
+    fn forget(&self, probe: ProbeId);
 }
 
 /// The fields of one probe, and how each of its sites reads them.
@@ -53,6 +57,9 @@ pub(crate) struct Reading {
     pub(crate) from: ReadFrom,
 }
 
+/// Values of an enumeration, ascending, with their names.
+pub(crate) type ValueNames = [(i64, Box<str>)];
+
 /// The meaning of a value's bytes.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ReadAs {
@@ -69,8 +76,7 @@ pub(crate) enum ReadAs {
     Enumeration {
         bytes: u8,
         is_signed: bool,
-        /// The values, ascending.
-        names: Box<[(i64, Box<str>)]>,
+        names: Arc<ValueNames>,
     },
 }
 
@@ -163,7 +169,8 @@ impl Reading {
             ReadFrom::Memory { base, offset } => {
                 // SAFETY: as above.
                 let base = unsafe { base.read(frame, captured) };
-                match in_memory(base.wrapping_add_signed(offset.into()), self.kind.bytes()) {
+                let addr = base.wrapping_add_signed(offset.into());
+                match in_memory(addr, self.kind.bytes(), self.from.may_fault()) {
                     Some(word) => word,
                     None => return absent(),
                 }
@@ -180,14 +187,33 @@ fn absent() -> Value<'static> {
     unsafe { Value::of_words(Type::Absent, [0, 0]) }
 }
 
+/// How far above the stack pointer memory is surely the stack's: there are the program's arguments
+/// and environment.
+const SURELY_STACK: i32 = 1024;
+
+impl ReadFrom {
+    /// Returns whether a read of it may fault.
+    pub(crate) fn may_fault(self) -> bool {
+        match self {
+            Self::Nowhere | Self::Register(_) => false,
+            Self::Memory { base, offset } => {
+                base != StoredRegister::StackPointer || !(0..SURELY_STACK).contains(&offset)
+            }
+        }
+    }
+}
+
 /// Returns the bytes at an address, if they can be read.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have as many bits")]
 #[inline(never)]
-fn in_memory(addr: u64, bytes: u8) -> Option<u64> {
+fn in_memory(addr: u64, bytes: u8, may_fault: bool) -> Option<u64> {
     let (start, len) = (addr as usize, usize::from(bytes.min(8)));
     let mut word = [0; 8];
-    guarded_read::is_readable(start, len).then_some(())?;
-    // SAFETY: these bytes were readable just now; they are of the function that has the site.
+    if may_fault && !guarded_read::is_readable(start, len) {
+        return None;
+    }
+    // SAFETY: the stack of the site's function, by the debug information of the very file that is
+    // mapped. Elsewhere than right above the stack pointer, they were readable just now.
     unsafe {
         ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(start), word.as_mut_ptr(), len);
     }

@@ -191,6 +191,14 @@ impl Subscription {
         self.values.get()?.of(probe)
     }
 
+    /// Leaves hits of a probe no values: its sites have gone.
+    #[cfg(probe_values)]
+    pub(crate) fn forget_values(&self, probe: ProbeId) {
+        if let Some(values) = self.values.get() {
+            values.forget(probe);
+        }
+    }
+
     /// Returns whether hits of a probe read values.
     #[inline(always)]
     pub(super) fn reads_values(&self, probe: ProbeId) -> bool {

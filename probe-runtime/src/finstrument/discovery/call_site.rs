@@ -2,10 +2,10 @@
 //!
 //! | state | the site | a hit |
 //! |---|---|---|
-//! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
+//! | waiting | a real call; each hit, and each operation, tries to patch it | the hook leads it to the stub, or delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
-//! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
-//! | unpatched | a real call, permanently, for a reason | the hook delivers it |
+//! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook leads it to the stub, or delivers it |
+//! | unpatched | a real call, permanently, for a reason | the hook leads it to the stub, or delivers it |
 //!
 //! `is_enabled` records whether a consumer listens, as long as no bytes do. A thread that sets it
 //! and a hook that patches the site each look afterwards at what the other one has done. So at
