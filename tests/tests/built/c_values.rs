@@ -3,12 +3,13 @@
 
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use probe_build::Sites;
-use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, select};
+use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, probes, select};
 use probe_tests::c::{Compiler, Language, Recipe};
 use probe_tests::folder::Folder;
 use probe_tests::instrumented;
@@ -165,6 +166,46 @@ fn at_calls_of_hooks_values_are_right_or_absent() {
 fn loaded(flags: &str) -> Library {
     let recipe = Recipe::new(Compiler::Gcc, Language::C, Sites::EntryReturn, flags).files(&["arguments.c"]);
     Library::open(&recipe.build(env!("CARGO_TARGET_TMPDIR")).0)
+}
+
+/// Of a library that comes back as another build, and of one whose file was replaced, nobody knows
+/// where values are.
+#[test]
+fn other_builds_have_no_values() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let [first, second] = ["-g -O0", "-g -O2"].map(|flags| {
+        let recipe = Recipe::new(Compiler::Gcc, Language::C, Sites::EntryReturn, flags);
+        recipe.files(&["arguments.c"]).build(env!("CARGO_TARGET_TMPDIR")).0
+    });
+    let attach = || select(FUNCTIONS).unwrap().c_values().attach(Log::default()).unwrap();
+    let take = |log: &Log| std::mem::take(&mut *log.0.lock().unwrap());
+
+    let library = Library::open(&first);
+    let log = attach();
+    let expected = play(&library);
+    assert_eq!(take(&log), expected);
+    library.close();
+    let library = Library::open(&second);
+    // An operation looks for objects.
+    assert!(!probes().is_empty());
+    play(&library);
+    let found = take(&log);
+    let is_absent = |line: &String| line.split(' ').skip(1).all(|word| word.ends_with("=(absent)"));
+    assert!(!found.is_empty() && found.iter().all(is_absent), "{found:#?}");
+    library.close();
+    drop(log);
+
+    let folder = Folder::new("c-values-replaced");
+    let [path, new] = ["library.so", "new.so"].map(|name| folder.join(name));
+    fs::copy(&second, &path).unwrap();
+    let library = Library::open(&path);
+    fs::copy(&first, &new).unwrap();
+    fs::rename(&new, &path).unwrap();
+    let log = attach();
+    play(&library);
+    assert_eq!(take(&log), [""; 0]);
+    drop(log);
+    library.close();
 }
 
 #[test]

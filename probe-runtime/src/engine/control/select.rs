@@ -231,7 +231,7 @@ impl ProbeSet {
     /// [`Aggregate`](crate::Aggregate) get those that they name without this.
     ///
     /// Attaching reads the debug information of these functions, which takes some milliseconds. A
-    /// value that is in no known place is [`Absent`](crate::ValueRef::Absent). Structures, vectors
+    /// value that is in no known place is [`Absent`](crate::field::ValueRef::Absent). Structures, vectors
     /// and complex numbers have no value.
     ///
     /// ```no_run
