@@ -84,8 +84,25 @@ impl FunctionAllocations {
 /// The allocations of all functions, from `Memory::allocations`.
 ///
 /// This is a list, with the function of the most bytes first. One of its rows, `(outside)`, is for
-/// requests while none of the functions was active. It prints as a table of the
-/// rows that have numbers.
+/// requests while none of the functions was active. It prints as a table of the rows that have
+/// numbers.
+///
+/// ```
+/// use std::alloc::System;
+/// use probe_memory::Probed;
+/// use probe_runtime::{Memory, select};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: Probed<System> = Probed::new(System);
+///
+/// let memory = select("memory::*")?.attach(Memory::new())?;
+/// drop(std::hint::black_box(vec![0_u8; 1 << 20]));
+/// let allocations = memory.allocations();
+/// let outside = allocations.iter().find(|it| it.path() == "(outside)").unwrap();
+/// assert!(outside.bytes() >= 1 << 20 && outside.freed() >= 1 << 20);
+/// println!("{allocations}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Allocations {
     functions: Vec<FunctionAllocations>,

@@ -231,8 +231,8 @@ impl ProbeSet {
     /// [`Aggregate`](crate::Aggregate) get those that they name without this.
     ///
     /// Attaching reads the debug information of these functions, which takes some milliseconds. A
-    /// value that is in no known place is [`Absent`](crate::field::ValueRef::Absent). Structures, vectors
-    /// and complex numbers have no value.
+    /// value in no known place is [`Absent`](crate::field::ValueRef::Absent). So is a structure, a
+    /// vector or a complex number.
     ///
     /// ```no_run
     /// # fn run() -> Result<(), probe_runtime::Error> {
