@@ -197,7 +197,7 @@ impl Reporter for Perf {
 #[cfg(feature = "trace")]
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
-    const ABOUT: &'static str = "each hit with its time; `flight`: the latest; `args`: C's values";
+    const ABOUT: &'static str = "each hit; `flight`: the latest; `args`: with C values";
     const OPTIONS: &'static [&'static str] =
         &["flight", "first", "args", "map", "panic", "file", "size", "ring", "cut", "limit"];
     const EXAMPLE: &'static str = "flight, size=64M";
