@@ -176,7 +176,12 @@ pub fn keep(places: &[OsString]) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
+
+    /// A child that another test starts holds all locks of this process until it is a program.
+    static TURN: Mutex<()> = Mutex::new(());
 
     fn lock(folder: &Path, keeper: &str) -> LockFile {
         fs::create_dir_all(folder.join("kept")).unwrap();
@@ -186,6 +191,7 @@ mod tests {
 
     #[test]
     fn a_file_is_there_while_cargo_runs_and_only_then() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let [file, kept] = ["Cargo.lock", "kept/Cargo.lock"].map(|it| folder.path().join(it));
         for text in ["first", "second"] {
@@ -204,6 +210,7 @@ mod tests {
 
     #[test]
     fn the_last_of_several_commands_takes_the_file_away() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("Cargo.lock");
         let first = lock(folder.path(), "/bin/cat");
@@ -221,6 +228,7 @@ mod tests {
 
     #[test]
     fn a_file_that_can_not_be_kept_goes_all_the_same() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let held = lock(folder.path(), "/bin/cat");
         fs::write(folder.path().join("Cargo.lock"), "ours").unwrap();
