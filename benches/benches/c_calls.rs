@@ -12,18 +12,8 @@ use probe_tests::real::{CodeBase, Way};
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 const SMALL: CodeBase = CodeBase {
-    name: "small",
-    package: None,
-    files: &[],
-    includes: &[],
-    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"),
-    is_cpp: false,
     flags: &["-falign-loops=64", "-DSMALL=small"],
-    opt_level: 2,
-    in_slices: &Way::PROBED,
-    libraries: &[],
-    made: &[],
-    counted: &[],
+    ..CodeBase::of_file("small", concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"))
 };
 
 /// The same function under another name, so that its probes are separate.

@@ -9,20 +9,7 @@ use probe_tests::real::{CodeBase, Way};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
-const BASE: CodeBase = CodeBase {
-    name: "arguments",
-    package: None,
-    files: &[],
-    includes: &[],
-    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/arguments.c"),
-    is_cpp: false,
-    flags: &[],
-    opt_level: 2,
-    in_slices: &[Way::EntryReturn],
-    libraries: &[],
-    made: &[],
-    counted: &[],
-};
+const BASE: CodeBase = CodeBase::of_file("arguments", concat!(env!("CARGO_MANIFEST_DIR"), "/c/arguments.c"));
 
 /// The functions of one build have names of their own, so that their probes are separate.
 macro_rules! build {

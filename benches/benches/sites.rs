@@ -16,18 +16,8 @@ const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// A small function in C; the flags say its name.
 const SMALL: CodeBase = CodeBase {
-    name: "sites",
-    package: None,
-    files: &[],
-    includes: &[],
-    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"),
-    is_cpp: false,
     flags: &["-falign-loops=64", "-DSMALL=small_entry_return"],
-    opt_level: 2,
-    in_slices: &Way::PROBED,
-    libraries: &[],
-    made: &[],
-    counted: &[],
+    ..CodeBase::of_file("sites", concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"))
 };
 const HOOKED: CodeBase = CodeBase { flags: &["-falign-loops=64", "-DSMALL=small_hooked"], ..SMALL };
 const POINTS: CodeBase = CodeBase {
