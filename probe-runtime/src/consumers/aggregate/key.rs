@@ -167,11 +167,11 @@ impl Key {
     /// Adds the next key of another group, whose keys have as much room.
     #[cold]
     pub(super) fn add_stored(&mut self, of: &mut StoredKeys) {
-        let bits = (of.shape >> of.shift) % (1 << KEY_BITS);
+        let bits = (of.keys.shape >> of.shift) % (1 << KEY_BITS);
         self.shape |= bits << (self.shift % u64::BITS);
         self.shift += KEY_BITS;
         let end = of.next + words_of(bits);
-        of.words.get(of.next..end).unwrap_or_default().iter().for_each(|word| self.push(*word));
+        of.keys.words.get(of.next..end).unwrap_or_default().iter().for_each(|word| self.push(*word));
         (of.next, of.shift) = (end, (of.shift + KEY_BITS) % u64::BITS);
     }
 
@@ -213,18 +213,15 @@ impl Key {
 
 /// The keys of a group, which are read one after another.
 pub(super) struct StoredKeys {
-    shape: u64,
-    words: [u64; WORDS],
+    keys: WrittenKeys,
     /// The place of the next key, in the shape and in the words.
     shift: u32,
     next: usize,
 }
 
 impl StoredKeys {
-    pub(super) fn new(shape: u64, from: impl Iterator<Item = u64>) -> Self {
-        let mut words = [0; WORDS];
-        words.iter_mut().zip(from).for_each(|(word, read)| *word = read);
-        Self { shape, words, shift: 0, next: 0 }
+    pub(super) fn new(keys: WrittenKeys) -> Self {
+        Self { keys, shift: 0, next: 0 }
     }
 }
 

@@ -285,21 +285,10 @@ impl Prepared {
 /// A hit: its keys, and its number. Finding a group and counting are inlined where they are called;
 /// numbers are added by a function of their own.
 impl Aggregate {
-    /// Returns the number of the group that a hit's keys name; `None` after a fault.
+    /// Returns the number of the group that a hit's keys name; `None` after a fault. `of_entry` are
+    /// those of its call's entry.
     #[inline(always)]
     fn group(
-        &self,
-        table: &Table<'_>,
-        programs: &Programs,
-        event: &Event<'_>,
-        context: &HitContext<'_>,
-    ) -> Option<usize> {
-        self.group_with(table, programs, event, context, None)
-    }
-
-    /// The same, with keys of the entry of the hit's call.
-    #[inline(always)]
-    fn group_with(
         &self,
         table: &Table<'_>,
         programs: &Programs,
@@ -331,7 +320,7 @@ impl Aggregate {
         let named = table.of_handle(of_entry).or_else(|| prepared.moved(table, of_entry))?;
         match table.stored_keys(named) {
             Some(mut stored) if programs.place.keys != 0 => {
-                self.group_with(table, programs, event, context, Some(&mut stored))
+                self.group(table, programs, event, context, Some(&mut stored))
             }
             _ => Some(named),
         }
@@ -487,7 +476,7 @@ impl Consumer for Aggregate {
         };
         let alone = |context: &HitContext<'_>| {
             if let Some(table) = table()
-                && let Some(group) = self.group(&table, programs, event, context)
+                && let Some(group) = self.group(&table, programs, event, context, None)
             {
                 self.add_hit(prepared, programs, table.cells(group), event, context);
             }
@@ -498,7 +487,7 @@ impl Consumer for Aggregate {
                 PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
                     self.group_of_call(prepared, &table, programs, event, context, of_entry)
                 }
-                _ => self.group(&table, programs, event, context),
+                _ => self.group(&table, programs, event, context, None),
             };
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };

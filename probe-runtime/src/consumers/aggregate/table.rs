@@ -111,8 +111,7 @@ impl<'a> Table<'a> {
     /// Returns the keys of a group of this thread; `None` of the group of hits that find no room.
     pub(super) fn stored_keys(&self, group: usize) -> Option<StoredKeys> {
         let [_, shape, words @ ..] = self.group(group) else { return None };
-        let words = words.iter().map(|word| word.load(Relaxed));
-        (group != GROUPS).then(|| StoredKeys::new(shape.load(Relaxed), words))
+        (group != GROUPS).then(|| StoredKeys::new(written(shape, words)))
     }
 
     /// Returns the group of hits that find no room.
@@ -136,12 +135,18 @@ impl<'a> Table<'a> {
                 return None;
             }
             let (words, cells) = rest.split_at_checked(WORDS)?;
-            let mut keys = WrittenKeys { shape: shape.load(Relaxed), ..WrittenKeys::default() };
-            keys.words.iter_mut().zip(words).for_each(|(key, word)| *key = word.load(Relaxed));
+            let keys = written(shape, words);
             let subject = subject(tag).filter(|_| at != GROUPS).map(|subject| subject as usize);
             Some(Read { subject, keys, cells })
         })
     }
+}
+
+/// Reads a group's keys.
+fn written(shape: &AtomicU64, words: &[AtomicU64]) -> WrittenKeys {
+    let mut keys = WrittenKeys { shape: shape.load(Relaxed), ..WrittenKeys::default() };
+    keys.words.iter_mut().zip(words).for_each(|(key, word)| *key = word.load(Relaxed));
+    keys
 }
 
 /// Returns the tag of a group with these keys: the subject from 1, and bits of the hash.
