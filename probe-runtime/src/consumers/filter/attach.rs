@@ -109,7 +109,7 @@ trait Filter: Send + Sync + 'static {
     const NOT_SWITCHABLE: &str;
 
     fn wanted_fields(&self) -> WantedFields {
-        WantedFields::None
+        WantedFields::default()
     }
 
     fn prepare(&self, _probes: &ProbeSet, _consumer: &impl Consumer) -> Result<(), Error> {

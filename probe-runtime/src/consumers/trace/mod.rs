@@ -429,7 +429,7 @@ impl Consumer for Trace {
     }
 
     fn wanted_fields(&self) -> WantedFields {
-        if self.has_c_values { WantedFields::All(Vec::new()) } else { WantedFields::None }
+        if self.has_c_values { WantedFields::all() } else { WantedFields::default() }
     }
 
     fn recorder(&self) -> Option<Recorder> {

@@ -25,32 +25,47 @@ mod table;
 #[cfg(probe_values)]
 pub(crate) use table::{CProbe, ValueTable};
 
-/// The names of fields that an attachment needs.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub enum WantedFields {
-    /// None.
-    #[default]
-    None,
-    /// These.
-    Named(Vec<String>),
-    /// All that there are, and these.
-    All(Vec<String>),
+/// The fields that an attachment needs.
+#[derive(Clone, Default, Debug)]
+pub struct WantedFields {
+    /// Whether it needs all that there are.
+    is_all: bool,
+    /// Those that it needs by their names.
+    names: Vec<String>,
 }
 
 impl WantedFields {
-    /// Returns these names; none if there are no names.
+    /// Returns all that there are.
+    pub(crate) fn all() -> Self {
+        Self { is_all: true, names: Vec::new() }
+    }
+
+    /// Returns those with these names.
     pub(crate) fn named(names: Vec<String>) -> Self {
-        if names.is_empty() { Self::None } else { Self::Named(names) }
+        Self { is_all: false, names }
     }
 
     /// Adds those of another consumer.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::None, it) | (it, Self::None) => it,
-            (Self::Named(names), Self::Named(more)) => Self::Named([names, more].concat()),
-            (Self::All(names), Self::Named(more) | Self::All(more))
-            | (Self::Named(names), Self::All(more)) => Self::All([names, more].concat()),
-        }
+        Self { is_all: self.is_all || other.is_all, names: [self.names, other.names].concat() }
+    }
+}
+
+#[cfg(probe_values)]
+impl WantedFields {
+    /// Returns whether it needs none.
+    pub(crate) fn is_none(&self) -> bool {
+        !self.is_all && self.names.is_empty()
+    }
+
+    /// Returns whether it needs a field.
+    fn has(&self, name: &str) -> bool {
+        self.is_all || self.names(name)
+    }
+
+    /// Returns whether it needs a field by its name.
+    fn names(&self, name: &str) -> bool {
+        self.names.iter().any(|it| it == name)
     }
 }

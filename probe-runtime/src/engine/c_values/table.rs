@@ -1,3 +1,5 @@
+//! The values of C functions that one attachment reads, by probe and site.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -61,8 +63,7 @@ impl ValueTable {
             return;
         }
         let objects = freeze(Frozen::every);
-        let mut found: HashMap<ProbeId, Vec<SiteReadings>> = HashMap::new();
-        let mut types: HashMap<ProbeId, Fields> = HashMap::new();
+        let mut found: HashMap<ProbeId, (Fields, Vec<SiteReadings>)> = HashMap::new();
         for object in &objects {
             let sites = sites_in(object, &new);
             if sites.is_empty() {
@@ -79,13 +80,11 @@ impl ValueTable {
             let mut names = Names::default();
             for ((probe, addr), signature) in sites.iter().zip(&signatures) {
                 let values = self.values(probe, *addr, signature.as_ref(), &global, &mut names);
-                let fields = types.entry(probe.id).or_default();
-                let readings = fields.add(values);
-                found.entry(probe.id).or_default().push(SiteReadings { after: addr + SITE_LEN, readings });
+                let (fields, sites) = found.entry(probe.id).or_default();
+                sites.push(SiteReadings { after: addr + SITE_LEN, readings: fields.add(values) });
             }
         }
-        let fields = found.into_iter().filter_map(|(id, mut sites)| {
-            let fields = types.remove(&id)?;
+        let fields = found.into_iter().filter_map(|(id, (fields, mut sites))| {
             sites.sort_unstable_by_key(|site| site.after);
             // Sites that were read before the last field was known lack it, which is absent there.
             (!fields.0.is_empty()).then(|| (id, SiteFields { fields: fields.0.into(), sites: sites.into() }))
@@ -112,39 +111,34 @@ impl ValueTable {
         global: &[usize],
         names: &mut Names,
     ) -> Vec<(String, Option<Reading>)> {
-        let is_wanted = |name: &str| match &self.wanted {
-            WantedFields::None => false,
-            WantedFields::Named(names) => names.iter().any(|it| it == name),
-            WantedFields::All(_) => true,
-        };
         let mut values = Vec::new();
         match (probe.kind, signature) {
-            (Kind::Exit, Some(Signature { result: Some((kind, place)), .. })) if is_wanted(RESULT) => {
+            (Kind::Exit, Some(Signature { result: Some((kind, place)), .. })) if self.wanted.has(RESULT) => {
                 let place = if returns_after(addr) { *place } else { Place::Absent };
                 values.push((RESULT.to_owned(), names.reading(kind, place)));
             }
-            (Kind::Exit, None) if self.names(RESULT) && !probe.is_hook && returns_after(addr) => {
+            (Kind::Exit, None) if self.wanted.names(RESULT) && !probe.is_hook && returns_after(addr) => {
                 values.push((RESULT.to_owned(), names.reading(&ValueKind::Unsigned(8), Place::Register(0))));
             }
             (Kind::Entry, Some(signature)) => {
                 for (number, Parameter { name, kind, place }) in (1..).zip(&signature.parameters) {
                     let reading = names.reading(kind, *place);
                     let name = name.clone().unwrap_or_else(|| argument(number));
-                    if is_wanted(&name) {
+                    if self.wanted.has(&name) {
                         values.push((name, reading));
                     }
                 }
                 for (number, Parameter { kind, place, .. }) in (1..).zip(&signature.parameters) {
                     // Beside its name, since only one of both was asked for.
                     let name = argument(number);
-                    if self.names(&name) && values.iter().all(|(known, _)| *known != name) {
+                    if self.wanted.names(&name) && values.iter().all(|(known, _)| *known != name) {
                         values.push((name, names.reading(kind, *place)));
                     }
                 }
             }
             (Kind::Entry, None) if !probe.is_hook && global.contains(&addr) => {
                 for (number, register) in (1..).zip(INTEGERS) {
-                    if self.names(&argument(number)) {
+                    if self.wanted.names(&argument(number)) {
                         let reading = names.reading(&ValueKind::Unsigned(8), Place::Register(register));
                         values.push((argument(number), reading));
                     }
@@ -153,7 +147,7 @@ impl ValueTable {
             _ => (),
         }
         // Those that were asked for come first.
-        values.sort_by_key(|(name, _)| !self.names(name));
+        values.sort_by_key(|(name, _)| !self.wanted.names(name));
         values.truncate(MOST_FIELDS);
         values
     }
@@ -173,15 +167,7 @@ impl ValueTable {
 
     /// Returns whether arguments were asked for by their places.
     fn wants_registers(&self) -> bool {
-        (1..=INTEGERS.len()).any(|number| self.names(&argument(number)))
-    }
-
-    /// Returns whether a name was asked for by itself.
-    fn names(&self, name: &str) -> bool {
-        match &self.wanted {
-            WantedFields::None => false,
-            WantedFields::Named(names) | WantedFields::All(names) => names.iter().any(|it| it == name),
-        }
+        (1..=INTEGERS.len()).any(|number| self.wanted.names(&argument(number)))
     }
 }
 

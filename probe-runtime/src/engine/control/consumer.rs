@@ -157,7 +157,7 @@ pub trait Consumer: Send + Sync + 'static {
     /// none. Called once, before [`prepare`](Self::prepare).
     #[doc(hidden)]
     fn wanted_fields(&self) -> WantedFields {
-        WantedFields::None
+        WantedFields::default()
     }
 
     /// Returns the part of `hit` that needs few registers, for a consumer of this crate. Called

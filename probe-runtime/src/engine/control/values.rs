@@ -28,8 +28,8 @@ impl ProbeSet {
     /// Returns the set with the values that a consumer wants; `None` if it wants none, or no probe
     /// has any. They are looked up.
     pub(super) fn with_values(&self, wanted: WantedFields) -> Option<Self> {
-        let wanted = if self.has_all_values { WantedFields::All(Vec::new()).and(wanted) } else { wanted };
-        if wanted == WantedFields::None {
+        let wanted = if self.has_all_values { WantedFields::all().and(wanted) } else { wanted };
+        if wanted.is_none() {
             return None;
         }
         let probes = self.c_probes();
