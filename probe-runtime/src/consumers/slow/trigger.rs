@@ -323,9 +323,8 @@ impl Consumer for Trigger {
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.timed.prepare(probes)?;
-        if self.timed.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
-            let left_out = self.timed.calls.get().map(Calls::left_out).unwrap_or_default();
-            match left_out.last() {
+        if let Some(calls) = self.timed.calls.get().filter(|calls| calls.functions().is_empty()) {
+            match calls.left_out().last() {
                 Some(left_out) if left_out.is_point() => return Err(untimed(POINTS)),
                 Some(left_out) if probes.room() == 0 => return Err(untimed(&left_out.to_string())),
                 // The rest of a function may join.

@@ -135,20 +135,17 @@ pub(super) fn build_consumer<C: Reporter>(settings: &[Setting<'_>]) -> Result<Bu
             #[cfg(probe_agent)]
             OutputPolicy::Only(opened) => confine(&mut consumer, opened.as_ref())?,
         }
-        if !is_recorder {
-            let more = needed_besides(&consumer);
-            let set = set.clone().with(&more);
-            return Ok(match predicate {
-                Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, more)?),
-                None => Arc::new(set.attach(consumer)?),
-            });
-        }
-        let disarmed = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
-        let disarmed: Vec<_> = disarmed.collect();
-        set_disarmed(&mut consumer, &disarmed);
-        let set = set.clone().with(&disarmed);
+        let more = if is_recorder {
+            let disarmed = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
+            let disarmed: Vec<_> = disarmed.collect();
+            set_disarmed(&mut consumer, &disarmed);
+            disarmed
+        } else {
+            needed_besides(&consumer)
+        };
+        let set = set.clone().with(&more);
         Ok(match predicate {
-            Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, disarmed)?),
+            Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, more)?),
             None => Arc::new(set.attach(consumer)?),
         })
     });
