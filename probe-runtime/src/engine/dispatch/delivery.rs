@@ -32,15 +32,18 @@ use super::{Event, Listener, Subscription, ThreadSlot};
 use crate::engine::entry::backend::registers::Captured;
 use probe_core::abi::{Definition, Value};
 
-/// The registers that `capture` has stored; null if it was not asked.
-#[cfg(probe_values)]
-type CapturedPtr = *const Captured;
-#[cfg(probe_values)]
-const NOT_CAPTURED: CapturedPtr = std::ptr::null();
-#[cfg(not(probe_values))]
-type CapturedPtr = ();
-#[cfg(not(probe_values))]
-const NOT_CAPTURED: CapturedPtr = ();
+/// The registers at a hit's site, for members that read values from them.
+#[derive(Clone, Copy)]
+pub(super) enum Registers {
+    /// No member reads any.
+    Unread,
+    /// Those that the way in has stored.
+    #[cfg(probe_values)]
+    OfFrame,
+    /// All.
+    #[cfg(probe_values)]
+    Captured(*const Captured),
+}
 
 /// Handles all members of a hook, with the registers at the site.
 ///
@@ -50,14 +53,14 @@ const NOT_CAPTURED: CapturedPtr = ();
 pub(crate) unsafe extern "C" fn deliver_captured(
     definition: &Definition,
     frame: *const Value<'static>,
-    captured: CapturedPtr,
+    captured: *const Captured,
     _: *const Subscription,
     slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
     // SAFETY: as in `deliver_each`.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
-    deliver_to_members(definition, frame, captured, slot, hook, false);
+    deliver_to_members(definition, frame, Registers::Captured(captured), slot, hook, false);
 }
 
 /// The long way of a hit, with the registers at the site.
@@ -68,9 +71,9 @@ pub(crate) unsafe extern "C" fn deliver_captured(
 pub(crate) unsafe extern "C" fn dispatch_captured(
     definition: &Definition,
     frame: *const Value<'static>,
-    captured: CapturedPtr,
+    captured: *const Captured,
 ) {
-    dispatch_with(definition, frame, captured);
+    dispatch_with(definition, frame, Registers::Captured(captured));
 }
 
 /// A function that a [`Hook`] names.
@@ -96,6 +99,56 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { deliver_to_sole::<L>(definition, frame, Registers::Unread, subscription, slot, hook) };
+}
+
+/// The same, with the registers at the site.
+///
+/// # Safety
+/// As for [`deliver`]; only `capture_for` may call it.
+#[cfg(probe_values)]
+pub(crate) unsafe extern "C" fn deliver_captured_to<L: Listener>(
+    definition: &Definition,
+    frame: *const Value<'static>,
+    captured: *const Captured,
+    subscription: *const Subscription,
+    slot: *const ThreadSlot,
+    hook: *const Hook,
+) {
+    let registers = Registers::Captured(captured);
+    // SAFETY: the caller's promise.
+    unsafe { deliver_to_sole::<L>(definition, frame, registers, subscription, slot, hook) };
+}
+
+/// The same, for values that are all in registers that the way in has stored, or on the stack.
+///
+/// # Safety
+/// As for [`deliver`].
+#[cfg(probe_values)]
+pub(super) unsafe extern "C" fn deliver_of_frame<L: Listener>(
+    definition: &Definition,
+    frame: *const Value<'static>,
+    _: usize,
+    subscription: *const Subscription,
+    slot: *const ThreadSlot,
+    hook: *const Hook,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { deliver_to_sole::<L>(definition, frame, Registers::OfFrame, subscription, slot, hook) };
+}
+
+/// # Safety
+/// As for [`deliver`].
+#[inline(always)]
+unsafe fn deliver_to_sole<L: Listener>(
+    definition: &Definition,
+    frame: *const Value<'static>,
+    registers: Registers,
+    subscription: *const Subscription,
+    slot: *const ThreadSlot,
+    hook: *const Hook,
+) {
     // SAFETY: the hook and the subscription that it names are not freed while the slot is marked;
     // slots are never freed. The consumer has type `L`: the subscription that named this function
     // was made for it.
@@ -109,10 +162,11 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     // SAFETY: the way in passes the slot that it has marked, which is the calling thread's.
     let errno = unsafe { slot.errno() };
     let at = HitPlace::new(frame, slot, subscription.generation());
-    let event = Event::new(definition, hook.probe(), at);
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| consumer.hit(&event))) {
-        subscription.fail(definition, payload);
-    }
+    call_with_values(subscription, definition, hook, at, registers, |event| {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| consumer.hit(event))) {
+            subscription.fail(definition, payload);
+        }
+    });
     errno.restore();
 }
 
@@ -130,7 +184,7 @@ pub(super) unsafe extern "C" fn deliver_each(
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
-    deliver_to_members(definition, frame, NOT_CAPTURED, slot, hook, false);
+    deliver_to_members(definition, frame, Registers::Unread, slot, hook, false);
 }
 
 /// Handles all members of a hook, for a hit of the calling thread, which owns `slot`. If
@@ -140,7 +194,7 @@ pub(super) unsafe extern "C" fn deliver_each(
 pub(super) fn deliver_to_members(
     definition: &Definition,
     frame: *const Value<'_>,
-    captured: CapturedPtr,
+    registers: Registers,
     slot: &'static ThreadSlot,
     hook: &Hook,
     is_suppressing: bool,
@@ -161,7 +215,7 @@ pub(super) fn deliver_to_members(
             Action::Wrap => (),
             Action::Call { suppressed, .. } if is_suppressing => slot.increment(suppressed),
             Action::Call { .. } => {
-                call_consumer(member.subscription(), definition, hook, frame, captured, slot);
+                call_consumer(member.subscription(), definition, hook, frame, registers, slot);
                 slot.hit_state().end_call();
                 has_called = true;
             }
@@ -173,16 +227,16 @@ pub(super) fn deliver_to_members(
 /// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
 /// the values and to the stack pointer at the call of the stub. It is null if neither is known.
 pub(crate) fn dispatch(definition: &Definition, frame: *const Value<'_>) {
-    dispatch_with(definition, frame, NOT_CAPTURED);
+    dispatch_with(definition, frame, Registers::Unread);
 }
 
 #[inline(always)]
-fn dispatch_with(definition: &Definition, frame: *const Value<'_>, captured: CapturedPtr) {
+fn dispatch_with(definition: &Definition, frame: *const Value<'_>, registers: Registers) {
     let Some(slot) = ThreadSlot::current() else { return };
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        deliver_to_members(definition, frame, captured, slot, hook, outer.is_suppressing());
+        deliver_to_members(definition, frame, registers, slot, hook, outer.is_suppressing());
     }
     slot.leave(outer);
 }
@@ -193,27 +247,28 @@ fn call_consumer(
     definition: &Definition,
     hook: &Hook,
     frame: *const Value<'_>,
-    captured: CapturedPtr,
+    registers: Registers,
     slot: &'static ThreadSlot,
 ) {
     slot.hit_state().begin_call(subscription.mark());
     // SAFETY: `deliver_to_members` hands on the calling thread's slot.
     let errno = unsafe { slot.errno() };
     let at = HitPlace::new(frame.cast(), slot, subscription.generation());
-    call_with_values(subscription, definition, hook, at, captured);
+    call_with_values(subscription, definition, hook, at, registers, |event| subscription.call(event));
     errno.restore();
 }
 
 #[cfg(not(probe_values))]
 #[inline(always)]
 fn call_with_values(
-    subscription: &Subscription,
+    _: &Subscription,
     definition: &Definition,
     hook: &Hook,
     at: HitPlace,
-    (): CapturedPtr,
+    _: Registers,
+    call: impl FnOnce(&Event<'_>),
 ) {
-    subscription.call(&Event::new(definition, hook.probe(), at));
+    call(&Event::new(definition, hook.probe(), at));
 }
 
 /// Calls a consumer with the values that its attachment reads. The subscription may have lost its
@@ -225,14 +280,19 @@ fn call_with_values(
     definition: &Definition,
     hook: &Hook,
     mut at: HitPlace,
-    captured: CapturedPtr,
+    registers: Registers,
+    call: impl FnOnce(&Event<'_>),
 ) {
-    let fields = if captured.is_null() { None } else { subscription.site_fields(hook.probe()) };
-    let Some(fields) = fields else {
-        return subscription.call(&Event::new(definition, hook.probe(), at));
+    let captured = match registers {
+        Registers::Unread => return call(&Event::new(definition, hook.probe(), at)),
+        Registers::OfFrame => std::ptr::null(),
+        Registers::Captured(captured) => captured,
     };
-    // SAFETY: the way in and `capture` have passed both, for this hit.
-    let given = unsafe { GivenValues::read(fields, at.frame, captured) };
-    at.given = std::ptr::from_ref(&given).cast();
-    subscription.call(&Event::new(definition, hook.probe(), at));
+    let given;
+    if let Some(fields) = subscription.site_fields(hook.probe()) {
+        // SAFETY: the way in and `capture` have passed both, for this hit.
+        given = unsafe { GivenValues::read(fields, at.frame, captured) };
+        at.given = std::ptr::from_ref(&given).cast();
+    }
+    call(&Event::new(definition, hook.probe(), at));
 }

@@ -76,8 +76,7 @@ impl Hook {
     ) -> Self {
         let dispatch_word = AtomicUsize::new(dispatch_word_of(probe, slice::from_ref(&sole), counter));
         let deliver = match sole.action {
-            Action::Call { .. } if sole.reads_values(probe) => DELIVER_CAPTURED,
-            Action::Call { .. } => sole.subscription().deliver(),
+            Action::Call { .. } => sole.subscription().deliver(probe),
             _ => deliver_each,
         };
         Self { dispatch_word, deliver, sole, probe, counter, extra }

@@ -51,7 +51,7 @@ mod wrapper;
 
 pub(crate) use delivery::dispatch;
 #[cfg(probe_values)]
-pub(crate) use delivery::{deliver_captured, dispatch_captured};
+pub(crate) use delivery::{deliver_captured, deliver_captured_to, dispatch_captured};
 pub(crate) use event::FUTURE;
 pub use event::{Event, Fields, ProbeId};
 pub(crate) use guard::{ReadGuard, ReentrancyGuard};

@@ -168,16 +168,17 @@ impl Reading {
             ReadFrom::Register(register) => unsafe { register.read(frame, captured) },
             ReadFrom::Memory { base, offset } => {
                 // SAFETY: as above.
-                let base = unsafe { base.read(frame, captured) };
-                let addr = base.wrapping_add_signed(offset.into());
-                match in_memory(addr, self.kind.bytes(), self.from.may_fault()) {
-                    Some(word) => word,
-                    None => return absent(),
-                }
+                unsafe { base.read(frame, captured) }.and_then(|base| {
+                    let addr = base.wrapping_add_signed(offset.into());
+                    in_memory(addr, self.kind.bytes(), self.from.may_fault())
+                })
             }
-            ReadFrom::Nowhere => return absent(),
+            ReadFrom::Nowhere => None,
         };
-        self.kind.value(word)
+        match word {
+            Some(word) => self.kind.value(word),
+            None => absent(),
+        }
     }
 }
 
@@ -190,6 +191,17 @@ fn absent() -> Value<'static> {
 /// How far above the stack pointer memory is surely the stack's: there are the program's arguments
 /// and environment.
 const SURELY_STACK: i32 = 1024;
+
+impl SiteFields {
+    /// Returns whether a value is in a register that the way in does not store.
+    pub(super) fn needs_captured(&self) -> bool {
+        let mut readings = self.sites.iter().flat_map(|site| &site.readings);
+        readings.any(|reading| match reading.from {
+            ReadFrom::Register(register) | ReadFrom::Memory { base: register, .. } => register.is_captured(),
+            ReadFrom::Nowhere => false,
+        })
+    }
+}
 
 impl ReadFrom {
     /// Returns whether a read of it may fault.
@@ -294,6 +306,20 @@ mod tests {
         assert_eq!(shown(&ReadAs::Bool, 0x100), "false");
         assert_eq!(shown(&ReadAs::Double, 2.5_f64.to_bits()), "2.5");
         assert_eq!(shown(&ReadAs::Single, u64::from(1.5_f32.to_bits()) | 7 << 32), "1.5");
+    }
+
+    #[test]
+    fn only_registers_that_the_way_in_does_not_store_are_captured() {
+        let needs = |from| {
+            let readings = [Reading { kind: ReadAs::Double, from }].into();
+            let sites = [SiteReadings { after: 5, readings }].into();
+            SiteFields { fields: [("x".to_owned(), None)].into(), sites }.needs_captured()
+        };
+        // In DWARF: rdi is 5, rbx 3, xmm0 17.
+        let register = |number| StoredRegister::of(number).unwrap();
+        let memory = |number| ReadFrom::Memory { base: register(number), offset: 8 };
+        assert!(![ReadFrom::Nowhere, ReadFrom::Register(register(5)), memory(7)].into_iter().any(needs));
+        assert!([ReadFrom::Register(register(17)), memory(3)].into_iter().all(needs));
     }
 
     #[test]

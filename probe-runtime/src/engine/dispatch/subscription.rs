@@ -14,7 +14,9 @@ use super::delivery::{Deliver, deliver};
 use super::synchronize::{Quiescent, WaitFor};
 use super::{Event, HitMark, Listener, ProbeId, Quick, Recorder, Wrapper};
 #[cfg(probe_values)]
-use super::{SiteFields, SiteValues};
+use super::{SiteFields, SiteValues, delivery::deliver_of_frame};
+#[cfg(probe_values)]
+use crate::engine::entry::backend::registers::capture_for;
 use probe_core::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
@@ -32,6 +34,9 @@ pub(crate) struct Subscription {
     consumer: ConsumerPtr,
     /// Instantiated for the consumer's type.
     deliver: Deliver,
+    /// The same, for hits that read values: from the frame alone, and from all registers.
+    #[cfg(probe_values)]
+    deliver_with_values: [Deliver; 2],
     /// Taken when the subscription is closed and no thread is in the consumer; else dropped with
     /// it.
     owner: Mutex<Option<Arc<dyn Listener>>>,
@@ -105,6 +110,8 @@ impl Subscription {
         Self {
             wrapper: None,
             deliver: deliver::<L>,
+            #[cfg(probe_values)]
+            deliver_with_values: [deliver_of_frame::<L>, capture_for::<L>],
             needs_thread: consumer.needs_thread(),
             is_of_parent: AtomicBool::new(false),
             needs_order: consumer.needs_order(),
@@ -148,8 +155,13 @@ impl Subscription {
         unsafe { &*self.consumer.0.cast() }
     }
 
-    /// Returns the function that calls the consumer, instantiated for its type.
-    pub(super) fn deliver(&self) -> Deliver {
+    /// Returns the function that calls the consumer for hits of a probe, instantiated for its type.
+    pub(super) fn deliver(&self, probe: ProbeId) -> Deliver {
+        #[cfg(probe_values)]
+        if let Some(fields) = self.site_fields(probe) {
+            return self.deliver_with_values[usize::from(fields.needs_captured())];
+        }
+        let _ = probe;
         self.deliver
     }
 

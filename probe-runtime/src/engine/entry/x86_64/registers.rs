@@ -9,8 +9,9 @@
 //! The way in ([`enter`](super::enter)) has stored these, as each C function's caller would. The
 //! others are still those of the site when it calls the hook's function: neither the way in nor
 //! [`vectors`](super::vectors) changes them before. Hooks whose hits need values name
-//! [`capture`] in place of that function. It stores `rbx`, `r12` to `r15` and `xmm0` to `xmm7`, and
-//! continues in `delivery`.
+//! [`capture`] or [`capture_for`] in place of that function. It stores `rbx`, `r12` to `r15` and `xmm0` to `xmm7`, and
+//! continues in `delivery`. Hooks whose values are all in registers that the way in has stored do
+//! without.
 //!
 //! Cost: none for other hooks; 20 instructions.
 
@@ -21,7 +22,9 @@
 use std::arch::naked_asm;
 use std::mem::offset_of;
 
-use crate::engine::dispatch::{Hook, Subscription, ThreadSlot, deliver_captured, dispatch_captured};
+use crate::engine::dispatch::{
+    Hook, Listener, Subscription, ThreadSlot, deliver_captured, deliver_captured_to, dispatch_captured,
+};
 use probe_core::abi::{Definition, Value};
 
 /// The registers that the way in does not store.
@@ -64,18 +67,25 @@ impl StoredRegister {
         }
     }
 
-    /// Returns the register's value at the site.
+    /// Returns whether [`capture`] stores the register.
+    pub(crate) fn is_captured(self) -> bool {
+        matches!(self, Self::Captured(_))
+    }
+
+    /// Returns the register's value at the site; `None` if nothing has stored it.
     ///
     /// # Safety
     /// Both must be what the way in and `capture` have passed, of a hit that has not returned.
+    /// `captured` may be null instead.
     #[inline(always)]
-    pub(crate) unsafe fn read(self, frame: *const Value<'_>, captured: *const Captured) -> u64 {
+    pub(crate) unsafe fn read(self, frame: *const Value<'_>, captured: *const Captured) -> Option<u64> {
         // SAFETY: the caller's promise, and the layouts above.
         unsafe {
             match self {
-                Self::Frame(offset) => *frame.byte_offset(offset.into()).cast(),
-                Self::Captured(offset) => *captured.byte_add(offset.into()).cast(),
-                Self::StackPointer => frame.addr() as u64,
+                Self::Frame(offset) => Some(*frame.byte_offset(offset.into()).cast()),
+                Self::Captured(_) if captured.is_null() => None,
+                Self::Captured(offset) => Some(*captured.byte_add(offset.into()).cast()),
+                Self::StackPointer => Some(frame.addr() as u64),
             }
         }
     }
@@ -93,10 +103,10 @@ pub(crate) unsafe fn after_site(frame: *const Value<'_>) -> usize {
 
 /// Stores the registers, and calls a function with their address as its third parameter.
 macro_rules! capture {
-    ($(#[$doc:meta])* $name:ident, $then:path) => {
+    ($(#[$doc:meta])* $name:ident $([$listener:ident])?, $then:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
-        pub(crate) unsafe extern "C" fn $name(
+        pub(crate) unsafe extern "C" fn $name$(<$listener: Listener>)?(
             _: &Definition,
             _: *const Value<'static>,
             _: usize,
@@ -133,8 +143,13 @@ macro_rules! capture {
 }
 
 capture! {
-    /// The function of hooks whose hits need values.
+    /// The function of hooks with several members, of which some need values.
     capture, deliver_captured
+}
+
+capture! {
+    /// The function of hooks whose only member needs such values, and has a consumer of this type.
+    capture_for[L], deliver_captured_to::<L>
 }
 
 capture! {
