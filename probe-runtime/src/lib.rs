@@ -251,9 +251,15 @@ pub mod consumer {
 
 /// Handles beside an [`Attachment`]. [`Hold`](control::Hold) keeps probes off while it lives,
 /// [`Switch`](control::Switch) turns some probes of an attachment off and on, and a
-/// [`Replacement`](control::Replacement) lets a closure run instead of a function.
+/// [`Replacement`](control::Replacement) lets a closure run instead of a function, or a function
+/// instead of one of C (`CFunction`, feature `c-values`).
 #[cfg(feature = "std")]
 pub mod control {
+    #[cfg(probe_values)]
+    pub use crate::engine::c_values::{CSignature, CType};
+    #[cfg(probe_values)]
+    #[cfg_attr(docsrs, doc(cfg(feature = "c-values")))]
+    pub use crate::engine::control::{CFunction, CReplacement};
     pub use crate::engine::control::{Hold, Replacement, Switch};
 }
 

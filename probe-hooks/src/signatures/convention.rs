@@ -1,7 +1,7 @@
 //! The calling convention of x86-64 (System V psABI, 3.2.3): the registers and the parts of the
 //! stack that have parameters, and the result.
 
-use super::Place;
+use super::{Kind, Place};
 
 /// The registers of integers, in their order, by DWARF's numbers: rdi, rsi, rdx, rcx, r8, r9.
 pub const INTEGERS: [u8; 6] = [5, 4, 1, 2, 8, 9];
@@ -58,6 +58,18 @@ pub(super) fn places(parameters: &[Passing], result: Option<Passing>) -> (Vec<Pl
         _ => Place::Absent,
     };
     (parameters.iter().map(|it| state.next(*it)).collect(), returned)
+}
+
+/// Returns how many words of the stack have parameters of these kinds; `None` if the kind of one
+/// does not tell how it is passed.
+pub fn stack_words<'a>(parameters: impl IntoIterator<Item = &'a Kind>) -> Option<usize> {
+    let passing = parameters.into_iter().map(|kind| match kind {
+        Kind::Hidden => None,
+        Kind::Float(_) => Some(Passing::Registers(Class::Sse, None)),
+        _ => Some(Passing::Registers(Class::Integer, None)),
+    });
+    let (places, _) = places(&passing.collect::<Option<Vec<_>>>()?, None);
+    Some(places.iter().filter(|place| matches!(place, Place::Memory { .. })).count())
 }
 
 /// The registers and the part of the stack that are in use.
@@ -176,6 +188,14 @@ mod tests {
         assert_eq!(words(&[INT, INT, INT, INT, INT, PAIR, INT, INT], None)[5..8], ["-", "r9", "[24]"]);
         assert_eq!(words(&[LONG_DOUBLE, INT], Some(LONG_DOUBLE)), ["[8]", "rdi", "-"]);
         assert_eq!(words(&[Passing::Nothing, INT], None), ["-", "rdi", "-"]);
+    }
+
+    #[test]
+    fn words_of_the_stack_are_those_beyond_the_registers() {
+        let (int, float) = (Kind::Signed(4), Kind::Float(4));
+        let of = |ints, floats| stack_words([[&int].repeat(ints), [&float].repeat(floats)].concat());
+        assert_eq!([of(6, 8), of(7, 8), of(6, 10), of(8, 9)], [0, 1, 2, 3].map(Some));
+        assert_eq!(stack_words([&int, &Kind::Hidden]), None);
     }
 
     #[test]

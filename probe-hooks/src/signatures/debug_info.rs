@@ -488,7 +488,9 @@ impl<'a> Info<'a> {
             let is_known = follows && site.position == Position::Exit && it.kind != Kind::Hidden;
             (it.kind, if is_known { returned } else { Place::Absent })
         });
-        Some(Signature { parameters, result })
+        let mut is_variadic = false;
+        self.children(&meant, usize::MAX, |it| is_variadic |= it.tag() == dw::DW_TAG_unspecified_parameters);
+        Some(Signature { parameters, result, is_variadic, follows_convention: follows })
     }
 
     /// Returns the parameters in their order, with their locations at an address. A function that

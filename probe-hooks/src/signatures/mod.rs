@@ -34,7 +34,7 @@ mod types;
 
 use std::sync::Arc;
 
-pub use convention::INTEGERS;
+pub use convention::{INTEGERS, stack_words};
 pub use debug_info::signatures;
 pub(crate) use debug_info::signatures_of;
 
@@ -65,6 +65,10 @@ pub struct Signature {
     pub parameters: Vec<Parameter>,
     /// The result; `None` if the function has none.
     pub result: Option<(Kind, Place)>,
+    /// Whether callers can pass more than the parameters.
+    pub is_variadic: bool,
+    /// Whether parameters and result are surely where the calling convention puts them.
+    pub follows_convention: bool,
 }
 
 /// A parameter at one site.

@@ -56,6 +56,14 @@ pub enum Error {
     /// Not every site of the function could be activated, so it was not replaced. Some calls may
     /// have run the replacement during the attempt.
     NotReplaced(Box<Report>),
+    /// The function of C can't be replaced.
+    #[cfg(feature = "c-values")]
+    NotReplaceable {
+        /// Its name, as it was given.
+        function: String,
+        /// The reason, and a remedy.
+        problem: String,
+    },
     /// The program was built without probes (`--cfg probe_off`, or a target without support), so no
     /// function can be replaced.
     WithoutProbes,
@@ -192,6 +200,10 @@ impl fmt::Display for Error {
                     f,
                     "the function can't be replaced, for not all of its sites could be activated: {report}"
                 )
+            }
+            #[cfg(feature = "c-values")]
+            Self::NotReplaceable { function, problem } => {
+                write!(f, "`{}` can't be replaced: {problem}", shortened(function))
             }
             Self::WithoutProbes => {
                 f.write_str("the function can't be replaced; this program was built without probes")

@@ -12,6 +12,7 @@ mod c_flags;
 mod c_matrix;
 mod c_paired;
 mod c_registers;
+mod c_replaced;
 mod c_shares;
 mod c_stack;
 mod c_texts;
@@ -34,6 +35,6 @@ mod versions;
 
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(
-    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, c_values, sleds,
-    real_c
+    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, c_values,
+    c_replaced, sleds, real_c
 );

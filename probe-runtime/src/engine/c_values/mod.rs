@@ -20,8 +20,14 @@
 //! its memory is freed at once. A site takes 64 bytes for each value.
 
 #[cfg(probe_values)]
+mod function_type;
+#[cfg(probe_values)]
 mod table;
 
+#[cfg(probe_values)]
+pub(crate) use function_type::FunctionType;
+#[cfg(probe_values)]
+pub use function_type::{CSignature, CType};
 #[cfg(probe_values)]
 pub(crate) use table::{CProbe, ValueTable};
 

@@ -21,6 +21,8 @@
 
 mod attachment;
 mod attachments;
+#[cfg(probe_values)]
+mod c_replacement;
 mod consumer;
 mod counting;
 mod init;
@@ -50,6 +52,8 @@ use patched_sites as site_backend;
 use portable_sites as site_backend;
 
 pub use attachment::Attachment;
+#[cfg(probe_values)]
+pub use c_replacement::{CFunction, CReplacement};
 pub use consumer::{Consumer, DeliveryMode, Start};
 pub use pause::Hold;
 pub use replacement::{Replacement, install};

@@ -29,7 +29,7 @@ use super::hook::{Action, Hook};
 use super::site_values::GivenValues;
 use super::{Event, Listener, Subscription, ThreadSlot};
 #[cfg(probe_values)]
-use crate::engine::entry::backend::registers::Captured;
+use crate::engine::entry::backend::registers::{Captured, after_site};
 use probe_core::abi::{Definition, Value};
 
 /// The registers at a hit's site, for members that read values from them.
@@ -37,12 +37,21 @@ use probe_core::abi::{Definition, Value};
 pub(super) enum Registers {
     /// No member reads any.
     Unread,
-    /// Those that the way in has stored.
+    /// Those that the way in has stored, or all. A member before may have changed what the hit
+    /// returns to, which tells the site.
     #[cfg(probe_values)]
-    OfFrame,
-    /// All.
-    #[cfg(probe_values)]
-    Captured(*const Captured),
+    At { site: usize, captured: *const Captured },
+}
+
+#[cfg(probe_values)]
+impl Registers {
+    /// # Safety
+    /// As for [`StoredRegister::read`](crate::engine::entry::backend::registers::StoredRegister).
+    #[inline(always)]
+    unsafe fn at(frame: *const Value<'_>, captured: *const Captured) -> Self {
+        // SAFETY: the caller's promise.
+        Self::At { site: unsafe { after_site(frame) }, captured }
+    }
 }
 
 /// Handles all members of a hook, with the registers at the site.
@@ -58,9 +67,9 @@ pub(crate) unsafe extern "C" fn deliver_captured(
     slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
-    // SAFETY: as in `deliver_each`.
-    let (slot, hook) = unsafe { (&*slot, &*hook) };
-    deliver_to_members(definition, frame, Registers::Captured(captured), slot, hook, false);
+    // SAFETY: as in `deliver_each`; `capture` has passed the registers of this hit.
+    let (slot, hook, registers) = unsafe { (&*slot, &*hook, Registers::at(frame, captured)) };
+    deliver_to_members(definition, frame, registers, slot, hook, false);
 }
 
 /// The long way of a hit, with the registers at the site.
@@ -73,7 +82,8 @@ pub(crate) unsafe extern "C" fn dispatch_captured(
     frame: *const Value<'static>,
     captured: *const Captured,
 ) {
-    dispatch_with(definition, frame, Registers::Captured(captured));
+    // SAFETY: the way in and `capture_unmarked` have passed both, for this hit.
+    dispatch_with(definition, frame, unsafe { Registers::at(frame, captured) });
 }
 
 /// A function that a [`Hook`] names.
@@ -116,9 +126,11 @@ pub(crate) unsafe extern "C" fn deliver_captured_to<L: Listener>(
     slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
-    let registers = Registers::Captured(captured);
     // SAFETY: the caller's promise.
-    unsafe { deliver_to_sole::<L>(definition, frame, registers, subscription, slot, hook) };
+    unsafe {
+        let registers = Registers::at(frame, captured);
+        deliver_to_sole::<L>(definition, frame, registers, subscription, slot, hook);
+    }
 }
 
 /// The same, for values that are all in registers that the way in has stored, or on the stack.
@@ -135,7 +147,10 @@ pub(super) unsafe extern "C" fn deliver_of_frame<L: Listener>(
     hook: *const Hook,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { deliver_to_sole::<L>(definition, frame, Registers::OfFrame, subscription, slot, hook) };
+    unsafe {
+        let registers = Registers::at(frame, std::ptr::null());
+        deliver_to_sole::<L>(definition, frame, registers, subscription, slot, hook);
+    }
 }
 
 /// # Safety
@@ -283,15 +298,13 @@ fn call_with_values(
     registers: Registers,
     call: impl FnOnce(&Event<'_>),
 ) {
-    let captured = match registers {
-        Registers::Unread => return call(&Event::new(definition, hook.probe(), at)),
-        Registers::OfFrame => std::ptr::null(),
-        Registers::Captured(captured) => captured,
+    let Registers::At { site, captured } = registers else {
+        return call(&Event::new(definition, hook.probe(), at));
     };
     let given;
     if let Some(fields) = subscription.site_fields(hook.probe()) {
         // SAFETY: the way in and `capture` have passed both, for this hit.
-        given = unsafe { GivenValues::read(fields, at.frame, captured) };
+        given = unsafe { GivenValues::read(fields, site, at.frame, captured) };
         at.given = std::ptr::from_ref(&given).cast();
     }
     call(&Event::new(definition, hook.probe(), at));

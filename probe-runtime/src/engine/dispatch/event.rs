@@ -207,6 +207,21 @@ impl<'a> Event<'a> {
         unsafe { self.at.given.cast::<GivenValues<'a>>().as_ref() }
     }
 
+    /// Lets the function's call continue at a thunk, once this hit is done, if it is a call of the
+    /// function with this definition.
+    ///
+    /// # Safety
+    /// The definition must be that of the entry of a C function, and the thunk must be for it
+    /// ([`thunk_to`](backend::diversion::thunk_to)).
+    #[cfg(probe_values)]
+    #[inline(always)]
+    pub(crate) unsafe fn divert(&self, definition: usize, thunk: usize) {
+        if std::ptr::from_ref(self.definition).addr() == definition {
+            // SAFETY: the caller's promise; the hit has not returned.
+            unsafe { backend::diversion::divert(self.at.frame, thunk) };
+        }
+    }
+
     /// Returns the value of one field, by its name.
     pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)

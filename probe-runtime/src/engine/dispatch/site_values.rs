@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::{ptr, slice};
 
 use super::ProbeId;
-use crate::engine::entry::backend::registers::{Captured, StoredRegister, after_site};
+use crate::engine::entry::backend::registers::{Captured, StoredRegister};
 use crate::engine::os::guarded_read;
 use probe_core::abi::{Type, Value};
 
@@ -239,19 +239,19 @@ pub(crate) struct GivenValues<'a> {
 }
 
 impl<'a> GivenValues<'a> {
-    /// Reads the values of a hit. At a site that was not known, all are absent.
+    /// Reads the values of a hit at the site before this address. All are absent at a site that
+    /// was not known.
     ///
     /// # Safety
     /// As for [`StoredRegister::read`].
     #[inline(always)]
     pub(super) unsafe fn read(
         fields: &'a SiteFields,
+        after: usize,
         frame: *const Value<'_>,
         captured: *const Captured,
     ) -> Self {
         let mut values = [MaybeUninit::uninit(); MOST_FIELDS];
-        // SAFETY: the caller's promise.
-        let after = unsafe { after_site(frame) };
         let site = match &*fields.sites {
             [one] if one.after == after => Some(one),
             sites => sites.binary_search_by_key(&after, |site| site.after).ok().map(|at| &sites[at]),
@@ -259,7 +259,7 @@ impl<'a> GivenValues<'a> {
         let readings = site.map_or(&[][..], |site| &site.readings);
         for (at, value) in values.iter_mut().take(fields.fields.len()).enumerate() {
             value.write(match readings.get(at) {
-                // SAFETY: as above.
+                // SAFETY: the caller's promise.
                 Some(reading) => unsafe { reading.read(frame, captured) },
                 None => absent(),
             });

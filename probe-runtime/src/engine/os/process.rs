@@ -36,6 +36,15 @@ pub(crate) fn has_raised_rights() -> bool {
     false
 }
 
+/// Returns whether the processor checks return addresses of this thread (user shadow stacks of
+/// Linux, `arch/x86/shstk.rst`).
+#[cfg(probe_values)]
+pub(crate) fn has_shadow_stack() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"));
+    features.is_some_and(|features| features.split_whitespace().any(|it| it == "shstk"))
+}
+
 /// Returns the length of a page, in bytes.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn page_size() -> usize {

@@ -2,6 +2,8 @@
 
 pub(crate) mod block;
 pub(crate) mod calibration;
+#[cfg(probe_values)]
+pub(crate) mod diversion;
 pub(crate) mod enter;
 pub(crate) mod hooks;
 pub(crate) mod note;

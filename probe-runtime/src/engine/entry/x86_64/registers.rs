@@ -9,9 +9,9 @@
 //! The way in ([`enter`](super::enter)) has stored these, as each C function's caller would. The
 //! others are still those of the site when it calls the hook's function: neither the way in nor
 //! [`vectors`](super::vectors) changes them before. Hooks whose hits need values name
-//! [`capture`] or [`capture_for`] in place of that function. It stores `rbx`, `r12` to `r15` and `xmm0` to `xmm7`, and
-//! continues in `delivery`. Hooks whose values are all in registers that the way in has stored do
-//! without.
+//! [`capture`] or [`capture_for`] in place of that function. It stores `rbx`, `r12` to `r15` and
+//! `xmm0` to `xmm7`, and continues in `delivery`. Hooks whose values are all in registers that the
+//! way in has stored do without.
 //!
 //! Cost: none for other hooks; 20 instructions.
 
