@@ -256,6 +256,50 @@ fn predicates_and_keys_name_them() {
     library.close();
 }
 
+/// Functions of a class have their object as `this`.
+#[test]
+fn functions_of_a_class_have_this() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for level in levels() {
+            let flags = format!("-g {level}");
+            let recipe =
+                Recipe::new(compiler, Language::Cpp, Sites::EntryReturn, &flags).files(&["members.cpp"]);
+            let library = Library::open(&recipe.build(env!("CARGO_TARGET_TMPDIR")).0);
+            let address = library.function("members_address");
+            let [first, second] = [0, 1].map(|number| address(number));
+            let groups = |selector: &str, aggregation: &str| {
+                let groups = Aggregate::new(aggregation).unwrap();
+                let groups = select(selector).unwrap().attach(groups).unwrap();
+                library.function("members_play")(5);
+                let groups = groups.groups();
+                let mut groups: Vec<_> =
+                    groups.iter().map(|it| format!("{} {}", it.keys().join(" "), it.sum())).collect();
+                groups.sort();
+                groups
+            };
+            let mut expected = [format!("{first} 6"), format!("{second} 4")];
+            expected.sort();
+            assert_eq!(
+                groups("bank::Account::deposit", "sum(amount) by(this)"),
+                expected,
+                "{compiler:?} {level}"
+            );
+            let mut expected = [format!("z {first} 0"), format!("z {second} 0")];
+            expected.sort();
+            assert_eq!(
+                groups("bank::Account::close", "count by(reason, this)"),
+                expected,
+                "{compiler:?} {level}"
+            );
+            let valid = groups("bank::Account::is_valid", "count by(number, ret)");
+            let expected = ["0 false 0", "1 true 0", "2 true 0", "3 true 0", "4 true 0"];
+            assert_eq!(valid, expected, "{compiler:?} {level}");
+            library.close();
+        }
+    }
+}
+
 #[test]
 fn without_debug_information_registers_are_asked_for_by_their_places() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
