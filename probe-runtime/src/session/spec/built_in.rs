@@ -123,7 +123,8 @@ impl Reporter for Aggregate {
 impl Reporter for Latency {
     const NAME: &'static str = "latency";
     const ABOUT: &'static str = "how long calls take; `buckets`: JSON with histograms";
-    const OPTIONS: &'static [&'static str] = &["buckets"];
+    const OPTIONS: &'static [&'static str] =
+        if cfg!(feature = "perf") { &["buckets", "cpu"] } else { &["buckets"] };
     const EXAMPLE: &'static str = "buckets";
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
