@@ -34,12 +34,7 @@ impl WaitClock {
     /// # Errors
     /// [`Error::Consumer`] with the reason.
     pub(super) fn new(clock: Clock) -> Result<Self, Error> {
-        const ENOSYS: i32 = 38;
-        let permitted = process().ok_or(ENOSYS).and_then(|process| waits::permitted().map(|()| process));
-        permitted.map(|process| Self { clock, process }).map_err(|error| {
-            let why = perf_failure(error, paranoid());
-            Error::Consumer(format!("waits of threads can't be measured: {why}").into())
-        })
+        permitted().map(|process| Self { clock, process })
     }
 
     /// Reads the numbers on this thread; `all` are the heads of all threads.
@@ -50,13 +45,26 @@ impl WaitClock {
         all: impl FnOnce() -> I,
     ) -> Numbers {
         let opened = || waits::close_ended(all(), self.process);
-        local.head().now(local.thread(), self.process, self.clock, opened)
+        local.head().now(local.thread(), self.process, self.clock, opened, |_| ())
     }
 
     /// Gives back the records of all threads. No thread hits any more.
     pub(super) fn close<'a>(self, all: impl Iterator<Item = Local<'a, ThreadWaits, ()>>) {
         all.for_each(|local| _ = local.head().close(self.process.get(), || true));
     }
+}
+
+/// Checks that the kernel permits records of switches. Returns the number of this process.
+///
+/// # Errors
+/// [`Error::Consumer`] with the reason.
+pub(super) fn permitted() -> Result<ProcessNumber, Error> {
+    const ENOSYS: i32 = 38;
+    let permitted = process().ok_or(ENOSYS).and_then(|process| waits::permitted().map(|()| process));
+    permitted.map_err(|error| {
+        let why = perf_failure(error, paranoid());
+        Error::Consumer(format!("the kernel tells no waits of threads: {why}").into())
+    })
 }
 
 /// Threads that got no records of their waits, and why the last one did not.
@@ -68,10 +76,9 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn of<'a>(all: impl Iterator<Item = Local<'a, ThreadWaits, ()>>) -> Self {
-        all.map(|local| local.head().refused()).filter(|(threads, _)| *threads != 0).fold(
-            Self::default(),
-            |sum, (threads, error)| Self { threads: sum.threads + threads, error },
-        )
+        all.map(|local| local.head().refused())
+            .filter(|(threads, _)| *threads != 0)
+            .fold(Self::default(), |sum, (threads, error)| Self { threads: sum.threads + threads, error })
     }
 
     /// Returns a line about them, if there are any.
@@ -120,10 +127,10 @@ pub(super) struct Waited {
 }
 
 impl Waited {
-    pub(super) fn add(&mut self, sums: &WaitSums) {
-        self.blocked += sums.blocked.load(Relaxed);
-        self.ready += sums.ready.load(Relaxed);
-        self.unknown += sums.unknown.load(Relaxed);
+    pub(super) fn of(sums: &WaitSums) -> Self {
+        let [blocked, ready, unknown] =
+            [&sums.blocked, &sums.ready, &sums.unknown].map(|it| it.load(Relaxed));
+        Self { blocked, ready, unknown }
     }
 
     /// Returns these less others: those of an earlier reading, or of a part of the calls.
@@ -135,13 +142,11 @@ impl Waited {
         }
     }
 
-    /// Returns these and others.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            blocked: self.blocked + other.blocked,
-            ready: self.ready + other.ready,
-            unknown: self.unknown + other.unknown,
-        }
+    /// Adds others.
+    pub(super) fn add(&mut self, other: Self) {
+        self.blocked += other.blocked;
+        self.ready += other.ready;
+        self.unknown += other.unknown;
     }
 
     /// Splits the wall time of the calls, in ticks.
@@ -165,7 +170,7 @@ mod tests {
         sums.add([1_000, 300, 200, 0]);
         sums.add([500, 400, 0, 1]);
         let mut waited = Waited::default();
-        waited.add(&sums);
+        waited.add(Waited::of(&sums));
         assert_eq!(waited, Waited { blocked: 300, ready: 200, unknown: 500 });
         let nanoseconds = Scale::of(1.0);
         let split = waited.split(1_500, nanoseconds);
@@ -173,6 +178,6 @@ mod tests {
         // The other clock is a little faster.
         let split = Waited { blocked: 1_001, ..Waited::default() }.split(1_000, nanoseconds);
         assert_eq!(split, Split { cpu: 0, blocked: 1_000, ready: 0, unknown: 0 });
-        assert_eq!(waited.less(waited).and(waited), waited);
+        assert_eq!(waited.less(waited), Waited::default());
     }
 }

@@ -124,8 +124,8 @@ pub(crate) fn permitted() -> Result<(), i32> {
 }
 
 impl ThreadWaits {
-    /// Reads the clock, and the waits up to that moment. `opened` is called after records of a new
-    /// thread were mapped.
+    /// Reads the clock, and passes on the waits up to that moment since the last hit of this thread.
+    /// `opened` is called after records of a new thread were mapped.
     #[inline(always)]
     pub(crate) fn now(
         &self,
@@ -133,38 +133,33 @@ impl ThreadWaits {
         process: ProcessNumber,
         clock: Clock,
         opened: impl FnOnce(),
+        mut each: impl FnMut(Found),
     ) -> [u64; NUMBERS] {
-        let is_open = self.catch_up(thread, process, opened, |_| ());
+        let is_open = self.is_open(thread, process, opened);
         loop {
             let now = clock.now();
             // A wait between the two would be in one of them alone.
             if !is_open || self.is_current() {
-                return [now, self.blocked.load(Relaxed), self.ready.load(Relaxed), self.breaks.load(Relaxed)];
+                return [
+                    now,
+                    self.blocked.load(Relaxed),
+                    self.ready.load(Relaxed),
+                    self.breaks.load(Relaxed),
+                ];
             }
-            self.read_new(|_| ());
+            self.read_new(&mut each);
         }
     }
 
-    /// Passes on the waits since the last hit of this thread. Returns `false` if its records can't be
-    /// mapped at this moment.
+    /// Returns whether the records of this thread are mapped, or refused. They may come a hit later.
     #[inline(always)]
-    pub(crate) fn catch_up(
-        &self,
-        thread: u64,
-        process: ProcessNumber,
-        opened: impl FnOnce(),
-        each: impl FnMut(Found),
-    ) -> bool {
-        if self.owner.load(Relaxed) != thread || self.process.load(Relaxed) != process.known() {
-            if !self.open(thread, process) {
-                return false;
-            }
-            opened();
+    fn is_open(&self, thread: u64, process: ProcessNumber, opened: impl FnOnce()) -> bool {
+        if self.owner.load(Relaxed) == thread && self.process.load(Relaxed) == process.known() {
+            return true;
         }
-        if !self.is_current() {
-            self.read_new(each);
-        }
-        true
+        let is_open = self.open(thread, process);
+        opened();
+        is_open
     }
 
     /// Returns whether all records were read. This thread is the owner.
@@ -323,9 +318,9 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         thread::scope(|scope| {
             let waiting = scope.spawn(move || {
-                let [_, before, ..] = waits.now(7, process, clock, || ());
+                let [_, before, ..] = waits.now(7, process, clock, || (), |_| ());
                 thread::sleep(Duration::from_millis(1));
-                let [_, after, _, breaks] = waits.now(7, process, clock, || panic!("it is open"));
+                let [_, after, _, breaks] = waits.now(7, process, clock, || panic!("it is open"), |_| ());
                 assert!(after > before && breaks == 1, "{before} {after} {breaks}");
                 receiver.recv().unwrap();
             });

@@ -224,9 +224,8 @@ impl Latency {
             return split.read(only, scale, shows_buckets);
         }
         let Some(calls) = self.calls.get() else { return Latencies::default() };
-        let sums = |parts: &mut dyn Iterator<Item = &FunctionTimes>, is_future| {
-            LatencySums::new(parts, is_future)
-        };
+        let sums =
+            |parts: &mut dyn Iterator<Item = &FunctionTimes>, is_future| LatencySums::new(parts, is_future);
         Latencies::new(calls, only, scale, shows_buckets, sums)
     }
 }

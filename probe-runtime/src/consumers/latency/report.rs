@@ -12,8 +12,8 @@ use crate::engine::clock::Scale;
 use crate::engine::order::Sorted;
 use crate::engine::registry::ProbeId;
 use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
-use probe_report::source::Period;
 use probe_report::source::Columns;
+use probe_report::source::Period;
 use probe_report::{Body, Bound, Cell, Definition, Row, Split, Table, TableCell, Time};
 
 /// The measurements of one function. Times are in nanoseconds.
@@ -224,7 +224,8 @@ impl Latencies {
             lost: calls.lost(),
             period,
             shows_buckets,
-            ..Self::default()
+            #[cfg(feature = "perf")]
+            refused: Refused::default(),
         }
         .sorted()
     }

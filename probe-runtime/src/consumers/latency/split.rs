@@ -90,9 +90,9 @@ impl SplitCalls {
             let mut sums = LatencySums::new(parts.iter().map(|part| &part.times), is_future);
             let [mut busy, mut recursive, mut own] = [Waited::default(); 3];
             for part in parts {
-                busy.add(&part.busy);
-                recursive.add(&part.recursive);
-                own.add(&part.own);
+                busy.add(Waited::of(&part.busy));
+                recursive.add(Waited::of(&part.recursive));
+                own.add(Waited::of(&part.own));
             }
             sums.waits = Some(FunctionWaited { once: busy.less(recursive), own });
             sums
