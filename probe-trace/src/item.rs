@@ -148,7 +148,8 @@ pub struct Off {
     pub is_ready: bool,
     /// Whether the thread has ended.
     pub has_ended: bool,
-    /// The numbers of the processors before and after.
+    /// The numbers of the processors before and after; 0 where they are not known, as of a thread
+    /// that was about to end.
     pub processors: [u32; 2],
 }
 

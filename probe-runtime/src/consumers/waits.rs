@@ -37,20 +37,15 @@ impl WaitClock {
         permitted().map(|process| Self { clock, process })
     }
 
-    /// Reads the numbers on this thread; `all` are the heads of all threads.
+    /// Reads the numbers on this thread.
     #[inline(always)]
-    pub(super) fn read<'a, H: 'a, I: Iterator<Item = Local<'a, ThreadWaits, ()>>>(
-        self,
-        local: Local<'_, ThreadWaits, H>,
-        all: impl FnOnce() -> I,
-    ) -> Numbers {
-        let opened = || waits::close_ended(all(), self.process);
-        local.head().now(local.thread(), self.process, self.clock, opened, |_| ())
+    pub(super) fn read(self, local: Local<'_, ThreadWaits, ()>) -> Numbers {
+        local.head().now(local.thread(), self.process, self.clock, |_, _| ())
     }
 
     /// Gives back the records of all threads. No thread hits any more.
     pub(super) fn close<'a>(self, all: impl Iterator<Item = Local<'a, ThreadWaits, ()>>) {
-        all.for_each(|local| _ = local.head().close(self.process.get(), || true));
+        all.for_each(|local| _ = local.head().close(self.process.get()));
     }
 }
 

@@ -5,7 +5,7 @@
 //! first hit ▶ lets the kernel write records of this thread
 //! hit ▶ there is a new record ▶ reads the waits since the last hit, without a system call
 //!     ▶ otherwise ▶ nothing
-//! thread ends ▶ the next thread's first hit, or the end of the consumer, gives the memory back
+//! thread ends ▶ the next thread that gets its memory, or the end of the consumer, unmaps them
 //! fork ▶ the child's threads get records of their own
 //! ```
 //! A thread that reads is on a processor, so each wait that it reads is over. Another thread may
@@ -19,13 +19,14 @@
 // are counted in `readers`.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 use crate::engine::calls::add_single_writer;
 use crate::engine::clock::Clock;
 use crate::engine::os::perf::{ProcessNumber, Switch, SwitchBuffer, preserve_errno};
-use crate::engine::per_thread::{Local, Zeroed};
+use crate::engine::os::time;
+use crate::engine::per_thread::Zeroed;
 
 /// A time in which a thread was off the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +37,7 @@ pub(crate) struct Wait {
     pub(crate) begin: u64,
     /// `None` if it continues.
     pub(crate) end: Option<u64>,
-    /// The processors before and after.
+    /// The processors before and after; 0 where they are not known.
     pub(crate) processors: [u32; 2],
 }
 
@@ -125,17 +126,18 @@ pub(crate) fn permitted() -> Result<(), i32> {
 
 impl ThreadWaits {
     /// Reads the clock, and passes on the waits up to that moment since the last hit of this thread.
-    /// `opened` is called after records of a new thread were mapped.
+    /// At the first hit of a thread, `each` first gets those that an ended one has left here. Each
+    /// comes with the number of its thread.
     #[inline(always)]
     pub(crate) fn now(
         &self,
         thread: u64,
         process: ProcessNumber,
         clock: Clock,
-        opened: impl FnOnce(),
-        mut each: impl FnMut(Found),
+        mut each: impl FnMut(u64, Found),
     ) -> [u64; NUMBERS] {
-        let is_open = self.is_open(thread, process, opened);
+        let is_known = self.owner.load(Relaxed) == thread && self.process.load(Relaxed) == process.known();
+        let is_open = is_known || self.open(thread, process, &mut each);
         loop {
             let now = clock.now();
             // A wait between the two would be in one of them alone.
@@ -147,19 +149,8 @@ impl ThreadWaits {
                     self.breaks.load(Relaxed),
                 ];
             }
-            self.read_new(&mut each);
+            self.read_new(|found| each(thread, found));
         }
-    }
-
-    /// Returns whether the records of this thread are mapped, or refused. They may come a hit later.
-    #[inline(always)]
-    fn is_open(&self, thread: u64, process: ProcessNumber, opened: impl FnOnce()) -> bool {
-        if self.owner.load(Relaxed) == thread && self.process.load(Relaxed) == process.known() {
-            return true;
-        }
-        let is_open = self.open(thread, process);
-        opened();
-        is_open
     }
 
     /// Returns whether all records were read. This thread is the owner.
@@ -193,12 +184,16 @@ impl ThreadWaits {
 
     #[cold]
     #[inline(never)]
-    fn open(&self, thread: u64, process: ProcessNumber) -> bool {
+    fn open(&self, thread: u64, process: ProcessNumber, each: &mut impl FnMut(u64, Found)) -> bool {
         let process = process.get();
+        let before = self.owner.load(Relaxed);
+        if before != 0 && self.process.load(Relaxed) == process {
+            self.look_at_ended(process, |found| each(before, found));
+        }
         // Waits between earlier readings and later ones are not known.
         add_single_writer(&self.breaks, 1);
         // Where another thread reads the records of the one before, the next hit tries again.
-        if !self.close(process, || true) {
+        if !self.close(process) {
             return false;
         }
         let opened = preserve_errno(SwitchBuffer::open);
@@ -209,25 +204,25 @@ impl ThreadWaits {
         self.buffer.store(opened.map_or(0, |buffer| buffer.0), Relaxed);
         self.read.store(0, Relaxed);
         self.process.store(process, Relaxed);
-        self.owner.store(thread, Release);
+        self.owner.store(thread, SeqCst);
         true
     }
 
-    /// Gives back the records of a thread that has ended, or makes no more hits. `is_over` is
-    /// called after the owner was read. Returns `false` if another thread reads them.
-    pub(crate) fn close(&self, process: u64, is_over: impl FnOnce() -> bool) -> bool {
-        let owner = self.owner.load(Acquire);
-        if owner == 0 || !is_over() || self.owner.compare_exchange(owner, 0, AcqRel, Relaxed).is_err() {
+    /// Gives back the records of a thread that has ended, or makes no more hits. Returns `false` if
+    /// another thread reads them.
+    pub(crate) fn close(&self, process: u64) -> bool {
+        let owner = self.owner.swap(0, SeqCst);
+        fence(SeqCst);
+        if owner == 0 {
             return true;
         }
-        fence(SeqCst);
         // Forked children have no such mapping, and no other readers.
         if self.process.load(Relaxed) != process {
             self.readers.store(0, Relaxed);
             return true;
         }
         if self.readers.load(Relaxed) != 0 {
-            self.owner.store(owner, Release);
+            self.owner.store(owner, SeqCst);
             return false;
         }
         let buffer = self.buffer.load(Relaxed);
@@ -256,18 +251,24 @@ impl ThreadWaits {
         self.readers.fetch_sub(1, SeqCst);
     }
 
+    /// Does the same for a thread that has ended: its last wait has no end.
+    pub(crate) fn look_at_ended(&self, process: u64, mut each: impl FnMut(Found)) {
+        let mut is_off = false;
+        self.look(process, |found| {
+            is_off = matches!(found, Found::Wait(Wait { end: None, .. }));
+            each(found);
+        });
+        if !is_off {
+            // It is about to leave its processor for the last time.
+            let begin = time::monotonic();
+            each(Found::Wait(Wait { is_ready: false, begin, end: None, processors: [0; 2] }));
+        }
+    }
+
     /// Returns the number of threads that got no records, and the error of the last one.
     pub(crate) fn refused(&self) -> (u64, i32) {
         (self.refused.load(Relaxed), self.error.load(Relaxed))
     }
-}
-
-/// Gives back the records of threads that have ended, without heap or lock.
-pub(crate) fn close_ended<'a>(
-    threads: impl Iterator<Item = Local<'a, ThreadWaits, ()>>,
-    process: ProcessNumber,
-) {
-    threads.for_each(|local| _ = local.head().close(process.get(), || !local.is_alive()));
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
@@ -318,9 +319,9 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         thread::scope(|scope| {
             let waiting = scope.spawn(move || {
-                let [_, before, ..] = waits.now(7, process, clock, || (), |_| ());
+                let [_, before, ..] = waits.now(7, process, clock, |_, _| ());
                 thread::sleep(Duration::from_millis(1));
-                let [_, after, _, breaks] = waits.now(7, process, clock, || panic!("it is open"), |_| ());
+                let [_, after, _, breaks] = waits.now(7, process, clock, |_, _| ());
                 assert!(after > before && breaks == 1, "{before} {after} {breaks}");
                 receiver.recv().unwrap();
             });
@@ -335,7 +336,7 @@ mod tests {
             sender.send(()).unwrap();
             waiting.join().unwrap();
         });
-        assert!(waits.close(process.get(), || true) && waits.owner.load(Relaxed) == 0);
+        assert!(waits.close(process.get()) && waits.owner.load(Relaxed) == 0);
         waits.look(process.get(), |_| panic!("there is nothing to look at"));
     }
 }

@@ -61,7 +61,7 @@ struct Counted {
 }
 
 /// Lets a thread wait for [`ROUNDS`] bytes, each after the last one was taken.
-fn exchange(receive: impl Fn(i32) + Send) -> Counted {
+fn exchange(receive: impl Fn(i32) + Sync) -> Counted {
     let (reader, writer) = io::pipe().unwrap();
     let waiting = AtomicI32::new(0);
     thread::scope(|scope| {

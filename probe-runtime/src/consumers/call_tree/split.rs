@@ -77,7 +77,7 @@ impl Meter<NUMBERS> for SplitCalls {
     #[inline]
     fn read(&self, local: Local<'_, SplitHead, ()>) -> Numbers {
         let waits = self.waits.get();
-        waits.map_or([0; NUMBERS], |waits| waits.read(local.map(|head| &head.waits), || self.heads()))
+        waits.map_or([0; NUMBERS], |waits| waits.read(local.map(|head| &head.waits)))
     }
 
     #[inline]

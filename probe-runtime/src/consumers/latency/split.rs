@@ -113,7 +113,7 @@ impl Meter<NUMBERS> for SplitCalls {
 
     #[inline(always)]
     fn read(&self, local: Local<'_, ThreadWaits, ()>) -> Numbers {
-        self.waits.get().map_or([0; NUMBERS], |waits| waits.read(local, || self.heads()))
+        self.waits.get().map_or([0; NUMBERS], |waits| waits.read(local))
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ impl OffTimes {
     }
 
     #[inline(always)]
-    pub(super) fn now(&self, _: &Event<'_>, _: Clock, _: impl FnMut(Option<[u64; off::WORDS]>)) -> u64 {
+    pub(super) fn now(&self, _: &Event<'_>, _: Clock, _: impl FnMut(u64, Option<[u64; off::WORDS]>)) -> u64 {
         match *self {}
     }
 

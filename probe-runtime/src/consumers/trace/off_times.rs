@@ -8,7 +8,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::perf::ProcessNumber;
 use crate::engine::per_thread::PerThread;
-use crate::engine::waits::{Found, ThreadWaits, Wait, close_ended};
+use crate::engine::waits::{Found, ThreadWaits, Wait};
 
 /// The threads' times, and what reads them.
 pub(super) struct OffTimes {
@@ -25,19 +25,20 @@ impl OffTimes {
         Ok(Self { process: permitted()?, threads: PerThread::new(0)? })
     }
 
-    /// Reads the clock, and passes on the times up to that moment since the thread's last hit;
-    /// `None` where some are lost.
+    /// Reads the clock, and passes on the times up to that moment since the thread's last hit, or
+    /// those that an ended thread has left: each with the thread's number, and `None` where some are
+    /// lost.
     #[inline(always)]
     pub(super) fn now(
         &self,
         event: &Event<'_>,
         clock: Clock,
-        mut each: impl FnMut(Option<[u64; off::WORDS]>),
+        mut each: impl FnMut(u64, Option<[u64; off::WORDS]>),
     ) -> u64 {
         let Some(local) = self.threads.of(event) else { return clock.now() };
-        let opened = || close_ended(self.threads.iter(), self.process);
-        let [now, ..] = local.head().now(local.thread(), self.process, clock, opened, |found| {
-            each(words(found, false));
+        let own = local.thread();
+        let [now, ..] = local.head().now(own, self.process, clock, |thread, found| {
+            each(thread, words(found, thread != own));
         });
         now
     }
@@ -49,10 +50,15 @@ impl OffTimes {
         if let Some(local) = local {
             // Read first: a thread that has ended has no later record.
             let has_ended = !local.is_alive();
-            local.head().look(self.process.get(), |found| match words(found, has_ended) {
+            let each = |found| match words(found, has_ended) {
                 Some(words) => last.extend(words),
                 None => last.truncate(1),
-            });
+            };
+            if has_ended {
+                local.head().look_at_ended(self.process.get(), each);
+            } else {
+                local.head().look(self.process.get(), each);
+            }
         }
         last
     }
@@ -72,6 +78,6 @@ fn words(found: Found, has_ended: bool) -> Option<[u64; off::WORDS]> {
 
 impl Drop for OffTimes {
     fn drop(&mut self) {
-        self.threads.iter().for_each(|local| _ = local.head().close(self.process.get(), || true));
+        self.threads.iter().for_each(|local| _ = local.head().close(self.process.get()));
     }
 }

@@ -172,7 +172,7 @@ impl Recording {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) {
         let now = match &self.off {
-            Some(off) => off.now(event, self.clock, |words| self.record_off(event, words)),
+            Some(off) => off.now(event, self.clock, |thread, words| self.record_off(event, thread, words)),
             None => self.clock.now(),
         };
         let hit = Hit { now, thread: event.thread(), generation: event.generation() };
@@ -199,16 +199,15 @@ impl Recording {
         (self.clock.is_counter() && self.off.is_none()).then(|| unsafe { Recorder::new(self.rings.memory()) })
     }
 
-    /// Records a time off the processor of a thread that has a ring.
+    /// Records a time off the processor of the thread that makes this hit, if it has a ring, or of
+    /// the one that had the ring before.
     #[cold]
-    fn record_off(&self, event: &Event<'_>, words: Option<[u64; off::WORDS]>) {
+    fn record_off(&self, event: &Event<'_>, thread: u64, words: Option<[u64; off::WORDS]>) {
         let Some(local) = self.rings.known(event) else { return };
         let ring = Ring { head: local.head(), words: local.parts() };
-        if !ring.is_fresh() {
-            let (now, thread, generation) = (self.clock.now(), event.thread(), event.generation());
-            ring.off(self.shape, Hit { now, thread, generation }, words, |is_known| {
-                self.identity(local, is_known)
-            });
+        if !ring.is_fresh() && (thread == event.thread() || thread == ring.thread()) {
+            let hit = Hit { now: self.clock.now(), thread, generation: event.generation() };
+            ring.off(self.shape, hit, words, |is_known| self.identity(local, is_known));
         }
     }
 
