@@ -138,10 +138,15 @@ impl ThreadWaits {
     ) -> [u64; NUMBERS] {
         let is_known = self.owner.load(Relaxed) == thread && self.process.load(Relaxed) == process.known();
         let is_open = is_known || self.open(thread, process, &mut each);
+        let has_records = is_open && self.buffer.load(Relaxed) != 0;
+        if !has_records {
+            // Nothing is known since the reading before.
+            add_single_writer(&self.breaks, 1);
+        }
         loop {
             let now = clock.now();
             // A wait between the two would be in one of them alone.
-            if !is_open || self.is_current() {
+            if !has_records || self.is_current() {
                 return [
                     now,
                     self.blocked.load(Relaxed),
@@ -153,12 +158,12 @@ impl ThreadWaits {
         }
     }
 
-    /// Returns whether all records were read. This thread is the owner.
+    /// Returns whether all records were read. This thread is the owner, and has records.
     #[inline(always)]
     fn is_current(&self) -> bool {
-        let buffer = self.buffer.load(Relaxed);
+        let buffer = SwitchBuffer(self.buffer.load(Relaxed));
         // SAFETY: this thread has mapped it, in this process.
-        buffer == 0 || unsafe { SwitchBuffer(buffer).end() } == self.read.load(Relaxed)
+        unsafe { buffer.end() == self.read.load(Relaxed) }
     }
 
     #[cold]
