@@ -208,7 +208,7 @@ pub mod control {
     /// Values: the number of events that the thread lost before it had this sub-buffer, its first
     /// one of the ring, and the time stamps of the first and the last of them.
     pub const GAP: u64 = 3;
-    /// Values: a time in which the thread was off the processor, three words of [`off`](super::off).
+    /// Values: three words of [`off`](super::off), a time of the thread off the processor.
     pub const OFF: u64 = 4;
     /// Value: 1. There were such times since the record before that are not known.
     pub const OFF_LOST: u64 = 5;
@@ -337,8 +337,8 @@ pub mod block {
     /// Room for blocks that are written later. The writer cuts it for each.
     pub const UNUSED: u64 = 8;
 
-    /// Times of the last thread of a ring in which it was off the processor, after its last hit: the
-    /// thread's number in its process; then three words of [`off`](super::off) for each.
+    /// Times off the processor after the last hit of a ring's thread. First its number in its
+    /// process, then three words of [`off`](super::off) for each.
     pub const OFF: u64 = 9;
 
     /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger

@@ -21,7 +21,7 @@ use probe_report::{Split, count, perf_failure};
 /// The numbers of a meter: ticks, and those of [`ThreadWaits::now`].
 pub(super) type Numbers = [u64; NUMBERS];
 
-/// What reads the numbers of each thread.
+/// Reads the numbers of each thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitClock {
     clock: Clock,

@@ -41,7 +41,7 @@ pub(crate) struct Wait {
     pub(crate) processors: [u32; 2],
 }
 
-/// What a hit finds.
+/// A wait that a hit finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     Wait(Wait),
@@ -125,9 +125,8 @@ pub(crate) fn permitted() -> Result<(), i32> {
 }
 
 impl ThreadWaits {
-    /// Reads the clock, and passes on the waits up to that moment since the last hit of this thread.
-    /// At the first hit of a thread, `each` first gets those that an ended one has left here. Each
-    /// comes with the number of its thread.
+    /// Reads the clock, and passes on the waits since this thread's last hit: at its first hit, those
+    /// that an ended thread has left here. Each comes with its thread's number.
     #[inline(always)]
     pub(crate) fn now(
         &self,
@@ -309,7 +308,7 @@ mod tests {
         let open = Wait { processors: [1, 1], ..wait(true, 30, None) };
         assert_eq!(found(&switches[..3]), (vec![first], Some(open)));
         assert_eq!(found(&switches[1..]), (vec![second], None));
-        // What was lost belongs to neither.
+        // A wait whose end was lost is lost, too.
         let lost = [switches[0], None, switches[1], switches[2], switches[3]];
         assert_eq!(found(&lost), (vec![Found::Lost, second], None));
     }

@@ -91,8 +91,8 @@ pub(super) struct SubBuffer {
     pub(super) is_live: bool,
 }
 
-/// The counts of written and lost events, and what came after them. Counts only grow. A file that had to end has its last
-/// counts in front of the earlier ones.
+/// The counts of written and lost events, and the times after the last ones. Counts only grow. A
+/// file that had to end has its last counts in front of the earlier ones.
 #[derive(Default)]
 pub(super) struct Losses {
     /// The heads of rings.

@@ -33,7 +33,7 @@ fn nap() {
     thread::sleep(Duration::from_millis(1));
 }
 
-/// What the kernel says of a call from inside of it, at least.
+/// The kernel's numbers of this thread.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     blocked: u64,
@@ -200,7 +200,7 @@ fn threads_of_a_forked_child_have_records_of_their_own() {
     nap();
     let before = latency.latencies();
     let status = in_a_child(|| {
-        // The first call begins without records: what it waits for is not known.
+        // The first hit lets the kernel write records of this thread.
         nap();
         nap();
         let since = latency.latencies().since(&before);
@@ -243,7 +243,7 @@ fn denied() {
     for error in errors {
         assert!(error.contains("the kernel tells no waits of threads: not permitted: "), "{error}");
     }
-    // A thread that comes later has no records; its calls are measured all the same.
+    // A thread that comes later has no records, and its calls are measured without.
     let Some(latency) = permitted(attached) else { return };
     thread::spawn(nap).join().unwrap();
     let latencies = latency.latencies();

@@ -54,7 +54,7 @@ fn until_blocked(thread: &AtomicI32) {
     }
 }
 
-/// What the kernel counted: at least between the hits `begin` and `end`, and at most.
+/// The kernel's counts between the hits `begin` and `end`, at least and at most.
 struct Counted {
     least: [usize; 2],
     most: [usize; 2],

@@ -230,7 +230,7 @@ impl Latency {
     }
 }
 
-/// What is said of a call or a poll that has ended, besides its time.
+/// The kind of call or poll that has ended.
 #[derive(Clone, Copy)]
 struct Ended {
     is_poll: bool,

@@ -94,8 +94,8 @@ impl FunctionLatency {
         self.scale.nanoseconds(self.sums.own)
     }
 
-    /// Returns where the time went: that of [`busy`](Self::busy), without recursive calls, which are
-    /// part of the outermost one. `None` unless the time is [split](super::Latency::cpu).
+    /// Returns the parts of [`busy`](Self::busy). Recursive calls are in the outermost one. `None`
+    /// unless the time is [split](super::Latency::cpu).
     #[cfg(feature = "perf")]
     pub fn split(&self) -> Option<Split> {
         self.sums.waits.as_ref().map(|waits| waits.split(self.sums.busy_once(), self.scale))
@@ -199,8 +199,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Reads the functions with these probes, or all. `sums` sums up the memory of all threads for a
-    /// function, which may be a future.
+    /// Reads the functions with these probes, or all. `sums` adds up a function's memory of all
+    /// threads; its flag says whether that is a future.
     pub(super) fn new<const N: usize, M: Meter<N>>(
         calls: &Calls<N, M>,
         only: Option<&[ProbeId]>,

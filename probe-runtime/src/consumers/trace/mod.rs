@@ -239,9 +239,9 @@ impl Trace {
     ///
     /// The times are the kernel's records of switches, which need no rights, unless
     /// `kernel.perf_event_paranoid` is above 2; attaching fails where they are not permitted. A
-    /// thread reads its own at its next hit, without a system call, and a snapshot or the end of
-    /// the trace has those after its last hit. The kernel keeps some seven hundred between two hits,
-    /// and locks 36 KiB for each thread; a trace tells where earlier ones are lost.
+    /// thread reads its own at its next hit, without a system call. A snapshot, and the end of the
+    /// trace, also have those after its last hit. The kernel keeps some seven hundred between two
+    /// hits, and locks 36 KiB for each thread. A trace tells where earlier ones are lost.
     ///
     /// ```
     /// use std::time::Duration;

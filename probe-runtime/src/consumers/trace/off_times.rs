@@ -25,9 +25,9 @@ impl OffTimes {
         Ok(Self { process: permitted()?, threads: PerThread::new(0)? })
     }
 
-    /// Reads the clock, and passes on the times up to that moment since the thread's last hit, or
-    /// those that an ended thread has left: each with the thread's number, and `None` where some are
-    /// lost.
+    /// Reads the clock, and passes on the times since the thread's last hit: at its first one, those
+    /// that an ended thread has left. Each comes with its thread's number. `None` stands for lost
+    /// ones.
     #[inline(always)]
     pub(super) fn now(
         &self,

@@ -63,7 +63,7 @@ pub(super) struct Recording {
     off: Option<OffTimes>,
 }
 
-/// What a recording is made for.
+/// The settings of a recording.
 pub(super) struct Wanted<'a> {
     pub(super) shape: Shape,
     /// The most rings.

@@ -262,8 +262,8 @@ impl<'a> Ring<'a> {
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Writes a time off the processor; `None` says that such times are lost. Where there is no room
-    /// for it, it is lost.
+    /// Writes a time off the processor, or, for `None`, that such times are lost. A time without
+    /// room is lost.
     pub(super) fn off(
         self,
         shape: Shape,
