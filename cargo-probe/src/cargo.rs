@@ -168,8 +168,17 @@ impl Workspace {
             return vec!["no function has a probe; see `cargo probe explain`".to_owned()];
         }
         let chosen = [("--only", &self.choice.only, false), ("--deps", &self.choice.deps, true)];
-        let without = listings.iter().filter_map(|it| Some((it, it.allocator.as_ref()?)));
-        let without = without.map(|(it, why)| format!("the allocator of {} has no probes: {why}", it.root));
+        let without = listings.iter().filter_map(|it| {
+            let why = it.allocator.as_ref()?;
+            let why = match why.split_once("conflicts with global allocator in: ") {
+                Some((_, other)) if listings.iter().any(|it| it.krate == other && it.has_allocator) => {
+                    return None;
+                }
+                Some((_, other)) => &format!("it is that of {other}; try --deps '{other}::**'"),
+                None => why,
+            };
+            Some(format!("the allocator of {} has no probes: {why}", it.root))
+        });
         let note = |(option, text, is_dependency): (&str, &Option<String>, bool)| {
             let text = text.as_ref()?;
             let functions = listings.iter().filter(|it| it.is_dependency == is_dependency);

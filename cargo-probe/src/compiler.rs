@@ -238,6 +238,7 @@ impl Unit {
             is_dependency: !is_of_workspace,
             functions,
             unread,
+            has_allocator: false,
             allocator: None,
         };
         let has_allocator = choice.memory;
@@ -251,8 +252,10 @@ impl Unit {
     }
 
     /// Writes the mirror and the listing. Returns whether a function has a probe.
-    fn write(&self, invocation: &Invocation) -> io::Result<bool> {
+    fn write(&mut self, invocation: &Invocation) -> io::Result<bool> {
         let mut insertions: BTreeMap<usize, Vec<Insertion>> = BTreeMap::new();
+        // Ahead of an attribute for the function behind an allocator.
+        self.add_allocators(invocation, &mut insertions);
         for (number, listed) in self.listing.functions.iter().enumerate() {
             if listed.reason.is_none()
                 && let Some((source, function)) = self.found(number)
@@ -261,7 +264,6 @@ impl Unit {
                 insertions.entry(self.places[number].0).or_default().push(insertion);
             }
         }
-        self.add_allocators(invocation, &mut insertions);
         self.listing.write(&self.folder)?;
         if insertions.is_empty() {
             return Ok(false);
@@ -306,7 +308,8 @@ impl Unit {
     }
 
     /// Puts probes ahead of the crate's own allocators, or gives a program without one the system's.
-    fn add_allocators(&self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
+    fn add_allocators(&mut self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
+        self.listing.has_allocator = false;
         if !self.has_allocator {
             return;
         }
@@ -317,6 +320,7 @@ impl Unit {
                 insertions.entry(file).or_default().extend(wrap(&source.text, allocator));
             }
         }
+        self.listing.has_allocator = is_own;
         if let Some(root) = self.sources.first().filter(|_| !is_own && invocation.is_program) {
             let system = Insertion { at: root.text.len(), text: SYSTEM_ALLOCATOR.to_owned() };
             insertions.entry(0).or_default().push(system);

@@ -36,8 +36,9 @@ pub const SYSTEM_ALLOCATOR: &str = "\n#[global_allocator] static __LATENT_ALLOCA
 pub fn wrap(text: &str, found: &FoundAllocator) -> [Insertion; 3] {
     let conditions = found.attributes.iter().map(|[begin, end]| &text[*begin..*end]);
     let is_kept = |it: &&str| it.starts_with("[cfg") || it.contains("global_allocator");
-    let attributes: String =
+    let attributes: Vec<_> =
         conditions.filter(is_kept).map(|it| format!("#{} ", it.replace('\n', " "))).collect();
+    let attributes = attributes.concat();
     let FoundAllocator { name, end, .. } = found;
     let ty = text[found.ty[0]..found.ty[1]].replace('\n', " ");
     let allocator = format!(

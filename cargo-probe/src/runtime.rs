@@ -184,7 +184,7 @@ impl Package {
             let comma = if more.is_empty() { "" } else { ", " };
             format!("{package} = {{ {from}{comma}{more} }}\n")
         };
-        let dependencies: String = packages.iter().map(dependency).collect();
+        let dependencies = packages.iter().map(dependency).collect::<Vec<_>>().concat();
         let manifest = format!(
             "[package]\nname = \"{what}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
              [dependencies]\n{dependencies}\n[profile.unwind]\ninherits = \"release\"\n\n\
@@ -201,9 +201,9 @@ impl Package {
                 .map_err(|error| unreadable(&file, &error))
         };
         // Cargo may complain of a dependency that nothing names.
-        let named: String =
+        let names: Vec<_> =
             packages.iter().map(|(name, _)| format!("use {} as _;\n", name.replace('-', "_"))).collect();
-        write("src/lib.rs", &named)?;
+        write("src/lib.rs", &names.concat())?;
         // A copy of the repository has versions that are known to work together.
         if let Some(lock) =
             source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())
