@@ -307,7 +307,7 @@ impl Unit {
         Ok(true)
     }
 
-    /// Puts probes ahead of the crate's own allocators, or gives a program without one the system's.
+    /// Puts probes ahead of the crate's own allocators. A program without one gets the system's.
     fn add_allocators(&mut self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
         self.listing.has_allocator = false;
         if !self.has_allocator {

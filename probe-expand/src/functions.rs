@@ -85,11 +85,11 @@ pub struct FoundInclude {
 pub struct FoundAllocator {
     /// Where its attributes stand, without their `#`, and its comments of documentation.
     pub attributes: Vec<[usize; 2]>,
-    /// Where the word `global_allocator` stands in one of them.
+    /// The place of the word `global_allocator` in one of them.
     pub marker: [usize; 2],
     /// Its name.
     pub name: String,
-    /// Where its type stands.
+    /// The place of its type.
     pub ty: [usize; 2],
     /// The end of its semicolon.
     pub end: usize,

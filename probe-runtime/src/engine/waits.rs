@@ -125,8 +125,8 @@ pub(crate) fn permitted() -> Result<(), i32> {
 }
 
 impl ThreadWaits {
-    /// Reads the clock, and passes on the waits since this thread's last hit: at its first hit, those
-    /// that an ended thread has left here. Each comes with its thread's number.
+    /// Reads the clock, and passes on the waits since this thread's last hit. Its first hit gets
+    /// those of the ended thread that was here before. Each comes with its thread's number.
     #[inline(always)]
     pub(crate) fn now(
         &self,

@@ -25,9 +25,8 @@ impl OffTimes {
         Ok(Self { process: permitted()?, threads: PerThread::new(0)? })
     }
 
-    /// Reads the clock, and passes on the times since the thread's last hit: at its first one, those
-    /// that an ended thread has left. Each comes with its thread's number. `None` stands for lost
-    /// ones.
+    /// Reads the clock, and passes on the times since the thread's last hit. Its first hit gets
+    /// those of an ended thread. Each comes with its thread's number. `None` stands for lost ones.
     #[inline(always)]
     pub(super) fn now(
         &self,
