@@ -37,6 +37,8 @@ pub enum Command {
     Calls(Measure),
     /// Counts cycles, cache misses and page faults of functions
     Perf(Measure),
+    /// Counts what functions allocate and free
+    Memory(Measure),
     /// Writes what happened when, call by call, into a file: trace.probetrace
     Record(Measure),
     /// Shows each call as it ends, with its time
@@ -58,6 +60,7 @@ impl Command {
             | Self::Count(it)
             | Self::Calls(it)
             | Self::Perf(it)
+            | Self::Memory(it)
             | Self::Record(it)
             | Self::Trace(it)
             | Self::Top(it) => Some(&it.select),
@@ -81,6 +84,9 @@ pub struct Build {
     /// Which functions of dependencies get one, too: `tokio::**, hyper::**`
     #[arg(long, value_name = "SELECTOR")]
     pub deps: Option<String>,
+    /// The program's allocator gets probes, too, for `memory` in PROBES
+    #[arg(long)]
+    pub memory: bool,
     /// Small functions get one, too: those marked #[inline], and those of one short expression
     #[arg(long)]
     pub all: bool,
@@ -129,7 +135,9 @@ pub fn sorted(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         } else if WITH_VALUE.contains(&text.as_str()) {
             own.push(argument);
             own.extend(arguments.next());
-        } else if text == "--all" || WITH_VALUE.iter().any(|it| text.starts_with(&format!("{it}="))) {
+        } else if ["--all", "--memory"].contains(&text.as_str())
+            || WITH_VALUE.iter().any(|it| text.starts_with(&format!("{it}=")))
+        {
             own.push(argument);
         } else {
             rest.push(argument);

@@ -86,6 +86,7 @@ impl Workspace {
             only: build.only.clone(),
             deps: build.deps.clone(),
             all: build.all,
+            memory: build.memory,
             runtime: runtime::build(&cargo, &version, &targets)?,
             wrapper: env::var_os("RUSTC_WRAPPER").filter(|it| !it.is_empty()).map(PathBuf::from),
             documenter: env::var_os("RUSTDOC").filter(|it| !it.is_empty()).map(PathBuf::from),
@@ -167,6 +168,17 @@ impl Workspace {
             return vec!["no function has a probe; see `cargo probe explain`".to_owned()];
         }
         let chosen = [("--only", &self.choice.only, false), ("--deps", &self.choice.deps, true)];
+        let without = listings.iter().filter_map(|it| {
+            let why = it.allocator.as_ref()?;
+            let why = match why.split_once("conflicts with global allocator in: ") {
+                Some((_, other)) if listings.iter().any(|it| it.krate == other && it.has_allocator) => {
+                    return None;
+                }
+                Some((_, other)) => &format!("it is that of {other}; try --deps '{other}::**'"),
+                None => why,
+            };
+            Some(format!("the allocator of {} has no probes: {why}", it.root))
+        });
         let note = |(option, text, is_dependency): (&str, &Option<String>, bool)| {
             let text = text.as_ref()?;
             let functions = listings.iter().filter(|it| it.is_dependency == is_dependency);
@@ -189,7 +201,7 @@ impl Workspace {
                 }
             })
         };
-        chosen.into_iter().filter_map(note).collect()
+        chosen.into_iter().filter_map(note).chain(without).collect()
     }
 
     /// Tells cargo the words that start a program.

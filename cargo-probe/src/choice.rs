@@ -33,6 +33,8 @@ pub struct Choice {
     pub deps: Option<String>,
     /// Whether small functions get probes, too.
     pub all: bool,
+    /// Whether allocators get probes, too.
+    pub memory: bool,
     /// The runtime that programs are built with.
     pub runtime: Runtime,
     /// The wrapper that the user's own settings have put around the compiler.
@@ -72,6 +74,8 @@ pub struct Library {
     pub panic: String,
     /// Its files: the library, and its description.
     pub files: Vec<PathBuf>,
+    /// The same of the allocator's crate.
+    pub allocator: Vec<PathBuf>,
 }
 
 impl Choice {

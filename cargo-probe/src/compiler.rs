@@ -26,7 +26,9 @@ use rustc_hash::FxHasher;
 
 use crate::cargo::{COMPILER, exit_code};
 use crate::choice::{Candidate, Choice, Library};
-use crate::insert::{DECLARATION, Insertion, RUNTIME, insert};
+use crate::insert::{
+    ALLOCATOR, ALLOCATOR_DECLARATION, DECLARATION, Insertion, RUNTIME, SYSTEM_ALLOCATOR, insert, wrap,
+};
 use crate::invocation::Invocation;
 use crate::listing::{Listed, Listing};
 use crate::mirror;
@@ -69,8 +71,10 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             unit.mirror.as_os_str(),
             "=/".as_ref(),
         ]));
-        for file in &runtime.files {
-            command.arg("--extern").arg(joined(&[RUNTIME.as_ref(), "=".as_ref(), file.as_os_str()]));
+        let allocator: &[_] = if choice.memory { &runtime.allocator } else { &[] };
+        let libraries = runtime.files.iter().map(|file| (RUNTIME, file));
+        for (name, file) in libraries.chain(allocator.iter().map(|file| (ALLOCATOR, file))) {
+            command.arg("--extern").arg(joined(&[name.as_ref(), "=".as_ref(), file.as_os_str()]));
         }
         let run = Run::of(command)?;
         if run.status.success() {
@@ -86,7 +90,8 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
                 return Ok(exit_code(plain.status));
             }
         }
-        if !unit.blame(&run.errors().collect::<Vec<_>>(), round >= ROUNDS_BY_FUNCTION) {
+        let is_allocators = unit.blame_allocator(&run);
+        if !is_allocators && !unit.blame(&run.errors().collect::<Vec<_>>(), round >= ROUNDS_BY_FUNCTION) {
             unit.give_up(&refusal(&run));
         }
         last = Some(run);
@@ -159,6 +164,8 @@ struct Unit {
     listing: Listing,
     /// The functions: number of the file, and of the function in it.
     places: Vec<(usize, usize)>,
+    /// Whether its allocators get probes.
+    has_allocator: bool,
 }
 
 impl Unit {
@@ -231,8 +238,11 @@ impl Unit {
             is_dependency: !is_of_workspace,
             functions,
             unread,
+            has_allocator: false,
+            allocator: None,
         };
-        Ok(Self { folder, mirror, mirrors, home, root, sources, listing, places })
+        let has_allocator = choice.memory;
+        Ok(Self { folder, mirror, mirrors, home, root, sources, listing, places, has_allocator })
     }
 
     fn found(&self, number: usize) -> Option<(&Source, &FoundFunction)> {
@@ -242,8 +252,10 @@ impl Unit {
     }
 
     /// Writes the mirror and the listing. Returns whether a function has a probe.
-    fn write(&self, invocation: &Invocation) -> io::Result<bool> {
+    fn write(&mut self, invocation: &Invocation) -> io::Result<bool> {
         let mut insertions: BTreeMap<usize, Vec<Insertion>> = BTreeMap::new();
+        // Ahead of an attribute for the function behind an allocator.
+        self.add_allocators(invocation, &mut insertions);
         for (number, listed) in self.listing.functions.iter().enumerate() {
             if listed.reason.is_none()
                 && let Some((source, function)) = self.found(number)
@@ -259,8 +271,9 @@ impl Unit {
         if invocation.edition == "2015"
             && let Some(root) = self.sources.first()
         {
-            let declaration = Insertion { at: root.text.len(), text: DECLARATION.to_owned() };
-            insertions.entry(0).or_default().push(declaration);
+            let allocator = if self.has_allocator { ALLOCATOR_DECLARATION } else { "" };
+            let text = [DECLARATION, allocator].concat();
+            insertions.entry(0).or_default().push(Insertion { at: root.text.len(), text });
         }
         // The compiler finds an included file by the name of the package's folder. In the mirror it
         // needs the mirror's, too.
@@ -292,6 +305,44 @@ impl Unit {
         }
         mirror::update(&self.mirror, &top(&self.home), &self.mirrors, &texts)?;
         Ok(true)
+    }
+
+    /// Puts probes ahead of the crate's own allocators. A program without one gets the system's.
+    fn add_allocators(&mut self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
+        self.listing.has_allocator = false;
+        if !self.has_allocator {
+            return;
+        }
+        let mut is_own = false;
+        for (file, source) in self.sources.iter().enumerate() {
+            for allocator in source.found.iter().flat_map(|found| &found.allocators) {
+                is_own = true;
+                insertions.entry(file).or_default().extend(wrap(&source.text, allocator));
+            }
+        }
+        self.listing.has_allocator = is_own;
+        if let Some(root) = self.sources.first().filter(|_| !is_own && invocation.is_program) {
+            let system = Insertion { at: root.text.len(), text: SYSTEM_ALLOCATOR.to_owned() };
+            insertions.entry(0).or_default().push(system);
+        }
+    }
+
+    /// Takes the probes of the allocators if an error is about them. Returns whether one is.
+    fn blame_allocator(&mut self, run: &Run) -> bool {
+        let Some(root) = self.sources.first().filter(|_| self.has_allocator) else { return false };
+        let last = root.lines.line(root.text.len());
+        let is_behind =
+            |span: &DiagnosticSpan| Path::new(&span.file_name) == root.path && span.line_start > last;
+        let names = ["global allocator", "global_allocator", "__LATENT_ALLOCATOR", ALLOCATOR];
+        let is_about = |it: &&Diagnostic| {
+            names.iter().any(|name| it.message.contains(name)) || it.spans.iter().any(is_behind)
+        };
+        let all = run.lines.iter().filter_map(|(_, it)| it.as_ref());
+        let mut errors = all.filter(|it| matches!(it.level, DiagnosticLevel::Error | DiagnosticLevel::Ice));
+        let Some(error) = errors.find(is_about) else { return false };
+        self.listing.allocator = Some(first_line(&error.message).to_owned());
+        self.has_allocator = false;
+        true
     }
 
     /// Lets cargo watch the user's files: those that the program includes from the package's folder

@@ -11,13 +11,49 @@
 //! ```
 //! A statement needs no procedural macro, and no attribute of others sees it.
 
-use probe_expand::FoundFunction;
+use probe_expand::{FoundAllocator, FoundFunction};
 
 /// The name of the runtime in the program that is built.
 pub const RUNTIME: &str = "__latent_probes";
 
 /// The last line of the root of a crate of the edition 2015, whose paths begin there.
 pub const DECLARATION: &str = "\n#[allow(unused_extern_crates)] extern crate __latent_probes;\n";
+
+/// The name of the allocator's crate in the program that is built.
+pub const ALLOCATOR: &str = "__latent_probes_memory";
+
+/// The same as [`DECLARATION`], of the allocator's crate.
+pub const ALLOCATOR_DECLARATION: &str =
+    "\n#[allow(unused_extern_crates)] extern crate __latent_probes_memory;\n";
+
+/// The last line of the root of a program without an allocator of its own.
+pub const SYSTEM_ALLOCATOR: &str = "\n#[global_allocator] static __LATENT_ALLOCATOR: \
+    ::__latent_probes_memory::Probed<::std::alloc::System> = \
+    ::__latent_probes_memory::Probed::new(::std::alloc::System);\n";
+
+/// Returns the insertions that put probes ahead of an allocator: it is a static as before, and
+/// another one behind it, under the same conditions, is the program's allocator.
+pub fn wrap(text: &str, found: &FoundAllocator) -> [Insertion; 3] {
+    let conditions = found.attributes.iter().map(|[begin, end]| &text[*begin..*end]);
+    let is_kept = |it: &&str| it.starts_with("[cfg") || it.contains("global_allocator");
+    let attributes: Vec<_> =
+        conditions.filter(is_kept).map(|it| format!("#{} ", it.replace('\n', " "))).collect();
+    let attributes = attributes.concat();
+    let FoundAllocator { name, end, .. } = found;
+    let ty = text[found.ty[0]..found.ty[1]].replace('\n', " ");
+    let allocator = format!(
+        " {attributes}#[allow(dead_code)] static __LATENT_ALLOCATOR_{end}: \
+         ::{ALLOCATOR}::Probed<::{ALLOCATOR}::Shared<{ty}>> = \
+         ::{ALLOCATOR}::Probed::new(::{ALLOCATOR}::Shared::new(&{name}));"
+    );
+    // It is the allocator under no condition.
+    let [begin, marker_end] = found.marker;
+    [
+        Insertion { at: begin, text: "cfg_attr(any(), ".to_owned() },
+        Insertion { at: marker_end, text: ")".to_owned() },
+        Insertion { at: *end, text: allocator },
+    ]
+}
 
 /// A text to insert.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -24,6 +24,8 @@ pub struct Invocation {
     out: PathBuf,
     /// Whether it is built for tests.
     pub is_test: bool,
+    /// Whether it becomes a program: tests, too.
+    pub is_program: bool,
     /// Whether it runs in the compiler, or for cargo: a procedural macro, a build script.
     pub is_for_compiler: bool,
 }
@@ -56,9 +58,12 @@ impl Invocation {
                 "--crate-name" => value.clone_into(&mut read.crate_name),
                 "--edition" => value.clone_into(&mut read.edition),
                 "--target" => read.target = Some(value.to_owned()),
-                "--test" => read.is_test = true,
+                "--test" => (read.is_test, read.is_program) = (true, true),
                 "--out-dir" => read.out = value.into(),
-                "--crate-type" => read.is_for_compiler |= value == "proc-macro",
+                "--crate-type" => {
+                    read.is_for_compiler |= value == "proc-macro";
+                    read.is_program |= value == "bin";
+                }
                 "--extern" => read.is_for_compiler |= value == "proc_macro",
                 "-C" | "--codegen" => {
                     if let Some(extra) = value.strip_prefix("extra-filename=") {

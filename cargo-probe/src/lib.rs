@@ -71,6 +71,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Count(measure) => measuring(measure, "count"),
         Command::Calls(measure) => measuring(measure, "call-tree"),
         Command::Perf(measure) => measuring(measure, "perf"),
+        Command::Memory(measure) => measuring(measure, "memory"),
         Command::Record(measure) => {
             // Tests and benchmarks are several processes, in the same folder.
             let number = if measure.build.command().is_some() { "-%p" } else { "" };
@@ -90,7 +91,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
             return Ok(ended);
         }
     };
-    Workspace::new(build)?.run(name, &measured)
+    let build = Build { memory: build.memory || matches!(command, Command::Memory(_)), ..build.clone() };
+    Workspace::new(&build)?.run(name, &measured)
 }
 
 /// Returns the measurement of a command, from the program's start to its end. It is one of

@@ -26,6 +26,12 @@ pub struct Listing {
     pub functions: Vec<Listed>,
     /// Files that can't be read as Rust, with the reason.
     pub unread: Vec<(String, String)>,
+    /// Whether its own allocator has probes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_allocator: bool,
+    /// Why its allocator has no probes, if these were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<String>,
 }
 
 /// A function.

@@ -90,7 +90,8 @@ const PANICS: [&str; 2] = ["unwind", "abort"];
 
 /// Builds the library for these targets.
 pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime, Failure> {
-    let package = Package::new("runtime", version, "probe-runtime", "default-features = false")?;
+    let packages = [("probe-runtime", "default-features = false"), ("probe-memory", "")];
+    let package = Package::new("runtime", version, &packages)?;
     let own = env::current_exe()
         .map_err(|error| Failure::Input(format!("this program can't be found: {error}")))?;
     let mut runtime = Runtime { libraries: Vec::new(), folders: Vec::new(), built: vec![modified(&own)?] };
@@ -107,7 +108,8 @@ pub fn build(cargo: &Cargo, version: &str, targets: &[String]) -> Result<Runtime
                 runtime.folders.push(folder);
             }
         }
-        runtime.libraries.push(Library { target: target.clone(), panic: panic.to_owned(), files });
+        let allocator = files_of(&artifacts, "probe_memory");
+        runtime.libraries.push(Library { target: target.clone(), panic: panic.to_owned(), files, allocator });
     }
     Ok(runtime)
 }
@@ -146,7 +148,7 @@ pub fn agent(cargo: &Cargo, version: &str) -> Result<PathBuf, Failure> {
     if let Some(file) = beside.into_iter().find(|file| file.is_file()) {
         return Ok(file);
     }
-    let package = Package::new("agent", version, "probe-agent", "")?;
+    let package = Package::new("agent", version, &[("probe-agent", "")])?;
     let artifacts = package.build(cargo, &["--release", "-p", "probe-agent"], "")?;
     let library = artifacts.into_iter().find(|(name, file)| name == "probe_agent" && is(file, "so"));
     library.map(|(_, file)| file).ok_or_else(|| Failure::Input(format!("cargo has built no {LIBRARY}")))
@@ -165,23 +167,27 @@ fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::Input(format!("{}: {error}", file.display()))
 }
 
-/// A package of one dependency, in the user's cache.
+/// A package of some dependencies, in the user's cache.
 struct Package {
     folder: PathBuf,
     what: &'static str,
 }
 
 impl Package {
-    fn new(what: &'static str, compiler: &str, package: &str, more: &str) -> Result<Self, Failure> {
+    fn new(what: &'static str, compiler: &str, packages: &[(&str, &str)]) -> Result<Self, Failure> {
         let source = source();
-        let from = match &source {
-            Some(folder) => format!("path = {:?}", folder.join(package).to_string_lossy()),
-            None => format!("version = \"={VERSION}\""),
+        let dependency = |(package, more): &(&str, &str)| {
+            let from = match &source {
+                Some(folder) => format!("path = {:?}", folder.join(package).to_string_lossy()),
+                None => format!("version = \"={VERSION}\""),
+            };
+            let comma = if more.is_empty() { "" } else { ", " };
+            format!("{package} = {{ {from}{comma}{more} }}\n")
         };
-        let comma = if more.is_empty() { "" } else { ", " };
+        let dependencies = packages.iter().map(dependency).collect::<Vec<_>>().concat();
         let manifest = format!(
             "[package]\nname = \"{what}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-             [dependencies]\n{package} = {{ {from}{comma}{more} }}\n\n[profile.unwind]\ninherits = \"release\"\n\n\
+             [dependencies]\n{dependencies}\n[profile.unwind]\ninherits = \"release\"\n\n\
              [profile.abort]\ninherits = \"release\"\npanic = \"abort\"\n\n[workspace]\n"
         );
         let folder = cache()?.join(name(&[compiler, &manifest])).join(what);
@@ -195,7 +201,9 @@ impl Package {
                 .map_err(|error| unreadable(&file, &error))
         };
         // Cargo may complain of a dependency that nothing names.
-        write("src/lib.rs", &format!("use {} as _;\n", package.replace('-', "_")))?;
+        let names: Vec<_> =
+            packages.iter().map(|(name, _)| format!("use {} as _;\n", name.replace('-', "_"))).collect();
+        write("src/lib.rs", &names.concat())?;
         // A copy of the repository has versions that are known to work together.
         if let Some(lock) =
             source.as_ref().and_then(|folder| fs::read_to_string(folder.join("Cargo.lock")).ok())

@@ -508,3 +508,75 @@ fn top_ends_as_the_program_does_and_leaves_its_last_table() {
     let ended = top("-- abort");
     assert_eq!(ended.status.code(), Some(128 + 6), "{}", out(&ended));
 }
+
+/// A program with this root, in a folder of its own.
+fn program(theirs: &Theirs, name: &str, manifest: &str, root: &str) {
+    let folder = theirs.file(name);
+    fs::create_dir_all(folder.join("src")).unwrap();
+    let package = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    fs::write(folder.join("Cargo.toml"), format!("{package}\n[workspace]\n{manifest}")).unwrap();
+    let file = if root.contains("fn main") { "main.rs" } else { "lib.rs" };
+    fs::write(folder.join("src").join(file), root).unwrap();
+}
+
+/// The columns of the row of a function: allocations, bytes, frees, freed bytes, growth.
+fn memory_of(output: &Output, function: &str) -> Option<String> {
+    let mut rows = err(output).lines().filter_map(|line| line.split_once(char::is_whitespace));
+    let (_, row) = rows.find(|(name, _)| name.ends_with(function))?;
+    Some(row.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Ten blocks of a hundred bytes, without and with an allocator of the program's own: one under a
+/// condition, whose name the program uses, and one of a dependency.
+#[test]
+fn what_functions_allocate_is_counted() {
+    const HOLD: &str = "fn hold(bytes: usize) -> usize { let held: Vec<u8> = std::hint::black_box(vec![1; bytes]);\n\
+        held.len() }\n";
+    const CALLS: &str = "let sum: usize = (0..10).map(|_| hold(100)).sum();";
+    const COUNTING: &str = "use std::alloc::{GlobalAlloc, Layout, System};\n\
+        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};\n\
+        struct Counting(AtomicU64);\n\
+        unsafe impl GlobalAlloc for Counting {\n\
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 { self.0.fetch_add(1, Relaxed); unsafe { System.alloc(layout) } }\n\
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) { unsafe { System.dealloc(block, layout) } }\n\
+        }\n\
+        #[cfg_attr(unix,\n  global_allocator)] static COUNTING: Counting = Counting(AtomicU64::new(0));\n";
+    let _alone = ALONE.lock();
+    let theirs = Theirs::new("memory");
+    let safe = "#![deny(warnings)]\n#![forbid(unsafe_code)]\n";
+    program(
+        &theirs,
+        "plain",
+        "",
+        &format!("{safe}{HOLD}fn main() {{ {CALLS} println!(\"{{sum}} {{}}\", line!()); }}"),
+    );
+    let count = "let before = COUNTING.0.load(Relaxed);";
+    let counted = "println!(\"{sum} {} {}\", COUNTING.0.load(Relaxed) - before, line!());";
+    let own = format!("#![deny(warnings)]\n{COUNTING}{HOLD}fn main() {{ {count} {CALLS} {counted} }}");
+    program(&theirs, "own", "", &own);
+    program(&theirs, "held", "", "#[global_allocator] static HELD: std::alloc::System = std::alloc::System;");
+    let of_dependency = format!("use held as _;\n{HOLD}fn main() {{ {CALLS} println!(\"{{sum}}\"); }}");
+    program(&theirs, "other", "[dependencies]\nheld = { path = \"../held\" }", &of_dependency);
+    let run = |name: &str, line: &str| {
+        let mut command = theirs.command(line);
+        command.current_dir(theirs.file(name)).output().unwrap()
+    };
+    let (ten, note) = ("10 1000 10 1000 0", "note: the allocator of src/main.rs has no probes");
+    for (name, printed) in [("plain", "1000 "), ("own", "1000 10 ")] {
+        let output = run(name, "probe memory --all -q");
+        let plain = run(name, "run -q");
+        assert!(out(&plain).starts_with(printed) && out(&plain) == out(&output), "{}", err(&output));
+        assert_eq!(memory_of(&output, "hold").as_deref(), Some(ten), "{}", err(&output));
+        assert!(!err(&output).contains(note), "{}", err(&output));
+    }
+    let without = run("other", "probe memory --all -q");
+    assert_eq!((out(&without), memory_of(&without, "hold")), ("1000\n", None), "{}", err(&without));
+    let whole = format!("{note}: it is that of held; try --deps 'held::**'");
+    assert!(err(&without).contains(&whole), "{}", err(&without));
+    let with = run("other", "probe memory --all --deps held::** -q");
+    assert_eq!((out(&with), memory_of(&with, "hold").as_deref()), ("1000\n", Some(ten)), "{}", err(&with));
+    assert!(!err(&with).contains(note), "{}", err(&with));
+    // Other commands build without.
+    let plain = run("plain", "probe count --all -q");
+    assert!(!err(&plain).contains("memory::"), "{}", err(&plain));
+}

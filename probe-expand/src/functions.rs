@@ -26,6 +26,8 @@ pub struct Found {
     pub modules: Vec<FoundModule>,
     /// Files whose items stand here: `include!("path");`.
     pub includes: Vec<FoundInclude>,
+    /// Global allocators. Several may stand under `cfg`.
+    pub allocators: Vec<FoundAllocator>,
 }
 
 /// A function of a file. Places are bytes of the text.
@@ -76,6 +78,21 @@ pub struct FoundInclude {
     pub path: String,
     /// For `include!(concat!(env!("CARGO_MANIFEST_DIR"), "path"))`, the place of `env`.
     pub in_package: Option<usize>,
+}
+
+/// A global allocator of a file. Places are bytes of the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundAllocator {
+    /// Where its attributes stand, without their `#`, and its comments of documentation.
+    pub attributes: Vec<[usize; 2]>,
+    /// The place of the word `global_allocator` in one of them.
+    pub marker: [usize; 2],
+    /// Its name.
+    pub name: String,
+    /// The place of its type.
+    pub ty: [usize; 2],
+    /// The end of its semicolon.
+    pub end: usize,
 }
 
 /// Finds the functions and modules of a file.
@@ -180,12 +197,48 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
+            if let TokenTree::Ident(word) = tree
+                && word == "static"
+                && let Some(allocator) = self.allocator(&trees, at)
+            {
+                self.found.allocators.push(allocator);
+            }
             let is_braces = |group: &Group| group.delimiter() == Delimiter::Brace;
             may_begin =
                 is_item || is_punct(tree, ';') || matches!(tree, TokenTree::Group(group) if is_braces(group));
             at += len;
             previous_end = item.last().map_or(previous_end, |last| self.end(last.span()));
         }
+    }
+
+    /// Reads the static at this place, if it is a global allocator: `static NAME: TYPE = …;`.
+    fn allocator(&self, trees: &[TokenTree], at: usize) -> Option<FoundAllocator> {
+        let mut first = match &trees[..at] {
+            [.., TokenTree::Ident(word)] if word == "pub" => at - 1,
+            [.., TokenTree::Ident(word), TokenTree::Group(_)] if word == "pub" => at - 2,
+            _ => at,
+        };
+        let (mut attributes, mut marker) = (Vec::new(), None);
+        while is_attribute(&trees[..first])
+            && let [.., _, TokenTree::Group(group)] = &trees[..first]
+        {
+            attributes.push([self.begin(group.span()), self.end(group.span())]);
+            marker = marker.or_else(|| word_in(group.stream(), "global_allocator"));
+            first -= 2;
+        }
+        attributes.reverse();
+        let [TokenTree::Ident(name), colon, rest @ ..] = &trees[at + 1..] else { return None };
+        let is_end = |tree: &TokenTree| is_punct(tree, ';');
+        let (equals, end) = (rest.iter().position(|tree| is_punct(tree, '=')), rest.iter().position(is_end));
+        let (ty, end) = (&rest[..equals?], rest.get(end?)?);
+        let marker = marker.filter(|_| is_punct(colon, ':'))?;
+        Some(FoundAllocator {
+            attributes,
+            marker: [self.begin(marker), self.end(marker)],
+            name: name.to_string(),
+            ty: [self.begin(ty.first()?.span()), self.end(ty.last()?.span())],
+            end: self.end(end.span()),
+        })
     }
 
     fn element(&mut self, element: Element, previous_end: usize) {
@@ -271,6 +324,21 @@ impl<'a> Walk<'a> {
         let (attributes, _) = split_attributes(item);
         self.found.modules.push(FoundModule { outer: self.modules.clone(), name, paths: paths(&attributes) });
     }
+}
+
+/// Returns whether these end in an attribute.
+fn is_attribute(before: &[TokenTree]) -> bool {
+    matches!(before, [.., hash, TokenTree::Group(group)]
+        if is_punct(hash, '#') && group.delimiter() == Delimiter::Bracket)
+}
+
+/// Returns where a word stands, within groups, too.
+fn word_in(tokens: TokenStream, wanted: &str) -> Option<Span> {
+    tokens.into_iter().find_map(|tree| match tree {
+        TokenTree::Ident(word) if word == wanted => Some(word.span()),
+        TokenTree::Group(group) => word_in(group.stream(), wanted),
+        _ => None,
+    })
 }
 
 /// Returns whether the next group is the arguments of a macro.
@@ -434,6 +502,23 @@ mod tests {
         assert_eq!(shown(text), ["outer", "inside", "S::visit", "arm", "one", "m::two", "B::c"]);
         let modules = find(text).unwrap().modules;
         assert_eq!(modules.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["unix"]);
+    }
+
+    #[test]
+    fn global_allocators_are_found_with_their_conditions() {
+        let text = "static OTHER: u8 = 1; #[cfg(a)]\n#[global_allocator] pub(crate) static ONE: A<B> = A::new();\n\
+            mod m { /// Doc.\n #[cfg_attr(b, global_allocator)] static TWO: C = C { d: 1 }; }\n\
+            fn f() { #[global_allocator] static mut THREE: D = D; }";
+        let shown = |it: FoundAllocator| {
+            let at = |[begin, end]: [usize; 2]| text[begin..end].to_owned();
+            let attributes: Vec<_> = it.attributes.iter().map(|place| at(*place)).collect();
+            assert_eq!((at(it.marker).as_str(), &text[it.end - 1..it.end]), ("global_allocator", ";"));
+            format!("{} {} {}", it.name, at(it.ty), attributes.join(" "))
+        };
+        let found: Vec<_> = find(text).unwrap().allocators.into_iter().map(shown).collect();
+        let expected =
+            ["ONE A<B> [cfg(a)] [global_allocator]", "TWO C /// Doc. [cfg_attr(b, global_allocator)]"];
+        assert_eq!(found, expected);
     }
 
     #[test]

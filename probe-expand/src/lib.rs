@@ -28,4 +28,4 @@ mod tokens;
 
 pub use expand::{attribute, point};
 #[cfg(feature = "find")]
-pub use functions::{Found, FoundFunction, FoundInclude, FoundModule, find, in_module_path};
+pub use functions::{Found, FoundAllocator, FoundFunction, FoundInclude, FoundModule, find, in_module_path};

@@ -64,6 +64,58 @@ impl<A> Probed<A> {
     }
 }
 
+/// An allocator that a program refers to by its name. As a type of its own, it can be wrapped where
+/// it stands.
+///
+/// ```
+/// use std::alloc::System;
+///
+/// use probe_memory::{Probed, Shared};
+///
+/// static NAMED: System = System;
+/// #[global_allocator]
+/// static ALLOCATOR: Probed<Shared<System>> = Probed::new(Shared::new(&NAMED));
+///
+/// assert_eq!(vec![1, 2, 3].iter().sum::<i32>(), 6);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<A: 'static>(&'static A);
+
+impl<A> Shared<A> {
+    /// Refers to an allocator.
+    pub const fn new(allocator: &'static A) -> Self {
+        Self(allocator)
+    }
+}
+
+#[expect(unsafe_code, reason = "an allocator")]
+// SAFETY: each function is that of `A`, with the same arguments.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Shared<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.dealloc(block, layout) }
+    }
+}
+
 /// The site of a request, for functions that share a probe.
 #[inline(always)]
 fn asks(size: usize) {

@@ -6,6 +6,7 @@ use std::fmt;
 use probe_lang::units::Time;
 
 use crate::names::{Definition, count, labels, shortened};
+use crate::split::Split;
 use crate::table::{Table, TableCell};
 
 /// Columns by which each level is indented.
@@ -33,6 +34,8 @@ pub struct Place<'a> {
     pub total: u64,
     /// Nanoseconds in itself.
     pub own: u64,
+    /// Where the total time went, and that in itself, if that is measured.
+    pub splits: Option<[Split; 2]>,
     /// Calls inside of another call at this place, and how many of them are inside of each other.
     pub recursive: u64,
     pub levels: usize,
@@ -74,12 +77,15 @@ pub(crate) fn draw(places: &[Place<'_>], f: &mut fmt::Formatter<'_>) -> fmt::Res
     let long: Vec<_> =
         places.iter().zip(depths).filter(|(it, _)| it.total.saturating_mul(1000) >= all).collect();
     let has_polls = long.iter().any(|(place, _)| place.polls != 0);
-    let cells: Vec<_> = long.iter().map(|(place, _)| numbers(place, all, has_polls)).collect();
-    let room = f.width().map(|width| width.saturating_sub(columns(&cells, has_polls)));
+    let is_split = long.iter().any(|(place, _)| place.splits.is_some());
+    let has_unknown = long.iter().filter_map(|(it, _)| it.splits).any(|[all, _]| all.unknown != 0);
+    let heading = heading(has_polls, is_split, has_unknown);
+    let cells: Vec<_> = long.iter().map(|(place, _)| numbers(place, all, &heading)).collect();
+    let room = f.width().map(|width| width.saturating_sub(columns(&cells, &heading)));
     let levels = room.map(|room| room.saturating_sub(SHORTEST) / INDENT + 1);
     let shown: Vec<_> = long.iter().zip(cells).filter(|((_, depth), _)| is_shown(*depth, levels)).collect();
     let has_brother = brothers(shown.iter().map(|((_, depth), _)| *depth));
-    let mut table = Table::new(heading(has_polls).iter().copied().chain(["call tree"]));
+    let mut table = Table::new(heading.iter().copied().chain(["call tree"]));
     // Whether a sibling follows, for each depth down to the present place.
     let mut follows: Vec<bool> = Vec::new();
     let labels = labels(shown.iter().map(|((place, _), _)| place.defined()).collect());
@@ -140,31 +146,44 @@ fn brothers(depths: impl DoubleEndedIterator<Item = usize>) -> Vec<bool> {
     all
 }
 
-fn heading(has_polls: bool) -> &'static [&'static str] {
-    if has_polls {
-        &["total", "share", "self", "calls", "polls"]
-    } else {
-        &["total", "share", "self", "calls"]
-    }
+/// Returns the columns before a place's name.
+fn heading(has_polls: bool, is_split: bool, has_unknown: bool) -> Vec<&'static str> {
+    let all = [
+        ("total", true),
+        ("share", true),
+        ("cpu", is_split),
+        ("blocked", is_split),
+        ("ready", is_split),
+        ("unknown", has_unknown),
+        ("self", true),
+        ("self cpu", is_split),
+        ("calls", true),
+        ("polls", has_polls),
+    ];
+    all.into_iter().filter(|(_, is_shown)| *is_shown).map(|(name, _)| name).collect()
 }
 
 /// Returns the cells before a place's name.
-fn numbers(place: &Place<'_>, all: u64, has_polls: bool) -> Vec<TableCell<'static>> {
-    let mut numbers = vec![
-        Time(place.total).into(),
-        percent_in_tenths(place.total, all).into(),
-        Time(place.own).into(),
-        (!place.is_thread).then_some(place.calls).into(),
-    ];
-    if has_polls {
-        numbers.push((place.polls != 0).then_some(place.polls).into());
-    }
-    numbers
+fn numbers(place: &Place<'_>, all: u64, heading: &[&str]) -> Vec<TableCell<'static>> {
+    let split = |of: fn(&[Split; 2]) -> u64| place.splits.as_ref().map(|splits| Time(of(splits))).into();
+    let cell = |name: &&str| match *name {
+        "total" => Time(place.total).into(),
+        "share" => percent_in_tenths(place.total, all).into(),
+        "cpu" => split(|[all, _]| all.cpu),
+        "blocked" => split(|[all, _]| all.blocked),
+        "ready" => split(|[all, _]| all.ready),
+        "unknown" => split(|[all, _]| all.unknown),
+        "self" => Time(place.own).into(),
+        "self cpu" => split(|[_, own]| own.cpu),
+        "calls" => (!place.is_thread).then_some(place.calls).into(),
+        _ => (place.polls != 0).then_some(place.polls).into(),
+    };
+    heading.iter().map(cell).collect()
 }
 
 /// Returns the width of all columns but the last, with the gap before that.
-fn columns(rows: &[Vec<TableCell<'_>>], has_polls: bool) -> usize {
-    let heading = heading(has_polls).iter().map(|name| name.len());
+fn columns(rows: &[Vec<TableCell<'_>>], heading: &[&str]) -> usize {
+    let heading = heading.iter().map(|name| name.len());
     let width = |(column, heading): (usize, usize)| {
         let cells = rows.iter().map(|row| row[column].to_string().chars().count());
         cells.max().unwrap_or_default().max(heading) + 2
@@ -232,6 +251,18 @@ mod tests {
             " total   share    self  calls  polls  call tree\n\
              500 ns  55.6 %  500 ns      7      -  app::walk (recursive: 6 calls, 3 deep; 1 place below)\n\
              400 ns  44.4 %  400 ns      7      9  app::poll"
+        );
+    }
+
+    #[test]
+    fn time_that_is_split_has_columns() {
+        let all = Split { cpu: 300, blocked: 100, ready: 50, unknown: 50 };
+        let own = Split { cpu: 200, ..Split::default() };
+        let place = Place { total: 500, own: 250, calls: 7, splits: Some([all, own]), ..Place::default() };
+        assert_eq!(
+            tree(vec![Place { name: "app::run".into(), ..place }]).to_string(),
+            " total    share     cpu  blocked  ready  unknown    self  self cpu  calls  call tree\n\
+             500 ns  100.0 %  300 ns   100 ns  50 ns    50 ns  250 ns    200 ns      7  app::run"
         );
     }
 

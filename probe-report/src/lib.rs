@@ -39,6 +39,7 @@ pub mod reports;
 mod row;
 #[cfg(feature = "maps")]
 pub mod serialized;
+mod split;
 mod table;
 mod view;
 
@@ -51,6 +52,7 @@ pub use part::{Part, text_parts};
 pub use perf_failure::perf_failure;
 pub use probe_lang::units::Time;
 pub use row::{Cell, Document, Row, json};
+pub use split::Split;
 pub use table::{Bound, Shown, Table, TableCell};
 pub use view::{Body, View};
 

@@ -187,6 +187,8 @@ pub mod latency {
     pub use crate::consumers::{FunctionLatency, Latencies};
     /// The crate that [`FunctionLatency::histogram`] takes its type from.
     pub use hdrhistogram;
+    #[cfg(feature = "perf")]
+    pub use probe_report::Split;
 }
 
 /// The report of [`Memory`]: what functions have allocated and freed.

@@ -50,6 +50,10 @@ pub enum Item {
     Event(TraceEvent),
     /// Hits of one thread that were lost.
     Gap(Gap),
+    /// A time in which a thread was off the processor.
+    Off(Off),
+    /// Such times of a thread, up to its next hit, are not known.
+    OffLost(ThreadId),
 }
 
 /// A thread's name, and its program's.
@@ -116,6 +120,37 @@ pub struct Gap {
     pub end: u64,
     /// Number of lost hits.
     pub lost: u64,
+}
+
+/// A time in which a thread was off the processor, as the kernel has recorded it. Traces have it
+/// where they were asked for it; a thread's other time between its hits is on a processor.
+///
+/// ```
+/// fn shown(off: &probe_trace::Off) -> String {
+///     let state = if off.is_ready { "ready" } else { "blocked" };
+///     match off.end {
+///         Some(end) => format!("{state} for {} ns", end - off.begin),
+///         None => format!("{state} since {}", off.begin),
+///     }
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Off {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Nanoseconds, as [`TraceEvent::time`].
+    pub begin: u64,
+    /// The same of its end; `None` if the thread was still off when the trace ended.
+    pub end: Option<u64>,
+    /// Whether the thread could have continued, but other threads had the processor. If not, it
+    /// slept, or waited for another thread, a file or a device.
+    pub is_ready: bool,
+    /// Whether the thread has ended.
+    pub has_ended: bool,
+    /// The numbers of the processors before and after; 0 where they are not known, as of a thread
+    /// that was about to end.
+    pub processors: [u32; 2],
 }
 
 /// One probe of a trace.

@@ -208,6 +208,45 @@ pub mod control {
     /// Values: the number of events that the thread lost before it had this sub-buffer, its first
     /// one of the ring, and the time stamps of the first and the last of them.
     pub const GAP: u64 = 3;
+    /// Values: three words of [`off`](super::off), a time of the thread off the processor.
+    pub const OFF: u64 = 4;
+    /// Value: 1. There were such times since the record before that are not known.
+    pub const OFF_LOST: u64 = 5;
+}
+
+/// A time in which a thread was off the processor.
+pub mod off {
+    /// `CLOCK_MONOTONIC` in nanoseconds at the begin.
+    pub const BEGIN: usize = 0;
+    /// The same at the end; zero if the thread is still off.
+    pub const END: usize = 1;
+    /// From the lowest bit: [`READY`], [`ENDED`], nothing up to bit 7, 24 bits of the number of the
+    /// processor before, 32 bits of that after.
+    pub const ABOUT: usize = 2;
+    /// Number of words.
+    pub const WORDS: usize = 3;
+
+    /// The thread could have continued: other threads had the processor.
+    pub const READY: u64 = 1;
+    /// The thread has ended.
+    pub const ENDED: u64 = 2;
+
+    /// Returns the word [`ABOUT`].
+    ///
+    /// ```
+    /// use probe_trace::layout::off;
+    /// let word = off::about(off::READY, [3, 4]);
+    /// assert_eq!((word & off::READY, off::processors(word)), (off::READY, [3, 4]));
+    /// ```
+    pub const fn about(flags: u64, [before, after]: [u32; 2]) -> u64 {
+        flags | (before as u64 & 0xff_ffff) << 8 | (after as u64) << 32
+    }
+
+    /// Returns the processors before and after.
+    #[expect(clippy::cast_possible_truncation, reason = "parts of the word")]
+    pub const fn processors(about: u64) -> [u32; 2] {
+        [(about >> 8) as u32 & 0xff_ffff, (about >> 32) as u32]
+    }
 }
 
 /// An event's payload: the stack pointer, if the definition has [`flag::FRAME`]; then, if the
@@ -267,7 +306,7 @@ pub mod block {
     pub const KIND_AT: usize = 1;
     /// Word of the block's header: bytes of its payload, without padding.
     pub const BYTES_AT: usize = 2;
-    /// Word of the block's header: the ring's number, for [`SUB_BUFFER`] and [`RING`].
+    /// Word of the block's header: the ring's number, for [`SUB_BUFFER`], [`RING`] and [`OFF`].
     pub const RING_AT: usize = 3;
     /// Words of the block's header.
     pub const WORDS: usize = 4;
@@ -297,6 +336,10 @@ pub mod block {
     pub const RINGS: u64 = 7;
     /// Room for blocks that are written later. The writer cuts it for each.
     pub const UNUSED: u64 = 8;
+
+    /// Times off the processor after the last hit of a ring's thread. First its number in its
+    /// process, then three words of [`off`](super::off) for each.
+    pub const OFF: u64 = 9;
 
     /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
     /// blocks.

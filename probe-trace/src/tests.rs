@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use probe_core::abi::Kind;
 
-use crate::item::{Definition, FieldValue, Gap, Item, Thread, ThreadId, TraceEvent};
+use crate::item::{Definition, FieldValue, Gap, Item, Off, Thread, ThreadId, TraceEvent};
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]
@@ -52,6 +52,24 @@ impl Fixture {
 
     pub(crate) fn gap(mut self, thread: u64, begin: u64, end: u64, lost: u64) -> Self {
         self.items.push(Item::Gap(Gap { thread: id(thread), begin, end, lost }));
+        self
+    }
+
+    /// Adds a time off the processor: `ready`, `blocked`, or `ended`.
+    pub(crate) fn off(mut self, thread: u64, begin: u64, end: Option<u64>, state: &str) -> Self {
+        self.items.push(Item::Off(Off {
+            thread: id(thread),
+            begin,
+            end,
+            is_ready: state == "ready",
+            has_ended: state == "ended",
+            processors: [1, 2],
+        }));
+        self
+    }
+
+    pub(crate) fn off_lost(mut self, thread: u64) -> Self {
+        self.items.push(Item::OffLost(id(thread)));
         self
     }
 
@@ -103,7 +121,7 @@ impl Fixture {
 
 /// Any hits of any threads with gaps and switches, in the order of time.
 pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
-    let hit = (1..4_u64, 0..4_u64, 0..18_usize, 0..3_u64);
+    let hit = (1..4_u64, 0..4_u64, 0..21_usize, 0..3_u64);
     proptest::collection::vec(hit, 0..120).prop_map(|hits| {
         let mut fixture = Fixture::new();
         let mut time = 0;
@@ -123,6 +141,9 @@ pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
                 14 => fixture.hit(thread, time, &format!("drop app::task {number}")),
                 15 => fixture.hit(thread, time, &format!("called c::h{number} {}", 900 - later)),
                 16 => fixture.hit(thread, time, &format!("left c::h{number} {}", 900 - later)),
+                17 => fixture.off(thread, time, (number != 0).then_some(time + later), "ready"),
+                18 => fixture.off(thread, time, Some(time + later), "blocked"),
+                19 => fixture.off_lost(thread),
                 _ => fixture.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
             };
         }

@@ -89,6 +89,50 @@ pub fn events(path: &Path) -> Vec<Event> {
     fields(&bytes).iter().filter_map(|(_, _, packet)| event(packet)).collect()
 }
 
+/// The thread is on a processor.
+pub const RUNNING: u64 = 3;
+/// The thread is blocked.
+pub const SLEEPING: u64 = 4;
+
+/// A change of a thread's state.
+#[derive(Debug)]
+pub struct State {
+    /// The system's id of the thread.
+    pub thread: u64,
+    /// In nanoseconds.
+    pub time: u64,
+    /// [`RUNNING`], [`SLEEPING`], or another number.
+    pub state: u64,
+}
+
+fn state(packet: &[u8]) -> Option<State> {
+    let (mut state, mut content) = (State { thread: 0, time: 0, state: 0 }, None);
+    for (number, value, bytes) in fields(packet) {
+        match number {
+            8 => state.time = value,
+            117 => content = Some(bytes),
+            _ => (),
+        }
+    }
+    for (number, value, _) in fields(content?) {
+        match number {
+            3 => state.thread = value,
+            4 => state.state = value,
+            _ => (),
+        }
+    }
+    Some(state)
+}
+
+/// Returns the changes of all threads' states, thread by thread, in the order of the file.
+#[must_use]
+pub fn states(path: &Path) -> Vec<State> {
+    let bytes = fs::read(path).unwrap_or_default();
+    let mut states: Vec<_> = fields(&bytes).iter().filter_map(|(_, _, packet)| state(packet)).collect();
+    states.sort_by_key(|it| it.thread);
+    states
+}
+
 /// Returns the number of slices that have ended.
 #[must_use]
 pub fn ends(path: &Path) -> usize {

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_memory::Probed;
@@ -270,4 +270,123 @@ fn a_forked_child_allocates() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     assert_eq!(of(&memory.allocations(), "keep")[..2], [1, 64]);
+}
+
+/// An allocator for handlers, which must not call the C library's: one block.
+struct Fixed;
+
+// SAFETY: nobody reads or writes the block.
+unsafe impl GlobalAlloc for Fixed {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        static BLOCK: AtomicU64 = AtomicU64::new(0);
+        BLOCK.as_ptr().cast()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+static FIXED: Probed<Fixed> = Probed::new(Fixed);
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+#[probe]
+fn handled() {
+    let seven = Layout::from_size_align(7, 1).unwrap();
+    // SAFETY: a block of this allocator, with its layout.
+    unsafe { FIXED.dealloc(black_box(FIXED.alloc(seven)), seven) };
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn handle(_: libc::c_int) {
+    handled();
+}
+
+/// A handler that interrupts the program between two hits is a call as any other. One that
+/// interrupts a hit is in none of the numbers, with all of its hits.
+#[cfg(target_os = "linux")]
+#[test]
+fn handlers_allocate_in_calls_of_their_own() {
+    const HITS: u64 = 4;
+    const SIGNALS: u64 = 500;
+    let _turn = turn();
+    // SAFETY: a handler that allocates nothing of the C library's.
+    unsafe { libc::signal(libc::SIGUSR1, handle as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    let set = select("memory::handled, memory::outer, memory::inner, memory::*").unwrap();
+    let memory = set.attach(Memory::new()).unwrap();
+    let (stop, mut before) = (&AtomicBool::new(false), 0);
+    let calls = thread::scope(|scope| {
+        let stops = Stops(stop);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let worker = scope.spawn(move || {
+            // SAFETY: no pointers.
+            sender.send(unsafe { libc::pthread_self() }).unwrap();
+            let mut calls = 0;
+            while !stop.load(Ordering::Relaxed) {
+                outer();
+                calls += 1;
+            }
+            calls
+        });
+        let thread = receiver.recv().unwrap();
+        before = memory.suppressed();
+        for signal in 0..SIGNALS {
+            // SAFETY: the thread lives until it is told to stop.
+            assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+            // Signals of one kind that are pending become one.
+            while HANDLED.load(Ordering::Relaxed) <= signal {
+                thread::yield_now();
+            }
+        }
+        drop(stops);
+        worker.join().unwrap()
+    });
+    let suppressed = memory.suppressed() - before;
+    let report = memory.allocations();
+    let own = of(&report, "handled");
+    let allocations = own[0];
+    assert_eq!(own, [1, 7, 1, 7].map(|sum| sum * allocations));
+    assert_eq!((SIGNALS - allocations) * HITS, suppressed);
+    // Calls that were interrupted have their own requests alone.
+    assert_eq!(of(&report, "outer"), requests(2 * calls));
+    assert_eq!(of(&report, "inner"), requests(3 * calls));
+}
+
+/// A call that `longjmp` leaves is the innermost one until a hit from further up in the stack.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+#[test]
+fn calls_that_longjmp_leaves_allocate_no_more() {
+    const SOURCE: &str = "#include <setjmp.h>\n#include <stdint.h>\n\
+        static jmp_buf back;\n\
+        static volatile int leaves;\n\
+        __attribute__((noinline)) void jump_away(void (*ask)(void)) { ask(); if (leaves) longjmp(back, 1); ask(); }\n\
+        uint64_t jump_back(uint64_t asks) {\n\
+        void (*ask)(void) = (void (*)(void))asks;\n\
+        if (!setjmp(back)) { ask(); jump_away(ask); }\n\
+        ask(); leaves = 1; return 1; }\n";
+    extern "C" fn ask() {
+        request();
+    }
+    let _turn = turn();
+    let library = probe_tests::instrumented::load("memory-jumps", "jumps.c", SOURCE, &["-O1"]);
+    let jump = library.function("jump_back");
+    let asks = (ask as extern "C" fn()) as usize as u64;
+    // The first hits make probes of them; this call leaves nothing.
+    assert_eq!(jump(asks), 1);
+    let memory = select("**::jump_*, memory::*").unwrap().attach_in_thread(Memory::new()).unwrap();
+    (0..500).for_each(|_| assert_eq!(jump(asks), 1));
+    let report = memory.allocations();
+    let found = |name: &str| {
+        let it = report.iter().find(|it| it.path().ends_with(name)).unwrap();
+        [it.allocations(), it.bytes(), it.frees(), it.freed()]
+    };
+    let (back, away) = (found("jump_back"), found("jump_away"));
+    let sum: Vec<_> = back.iter().zip(away).map(|(back, away)| back + away).collect();
+    assert_eq!(sum, requests(1500));
+    // The request after `longjmp` comes from deeper in the stack than the call that it has left, so
+    // it may be inside of that.
+    assert!(away == requests(500) || away == requests(1000), "{away:?}");
+    // The end of the call around shows that the other one is over.
+    request();
+    let report = memory.allocations();
+    let later = report.iter().find(|it| it.path().ends_with("jump_away")).unwrap();
+    assert_eq!(later.allocations(), away[0]);
 }

@@ -7,6 +7,7 @@ use crate::call_tree::Place;
 use crate::csv::Csv;
 use crate::row::Row;
 use crate::source::{LeftOut, Period, ReportSource, Rows, head, json, left_out, missing};
+use crate::split::Split;
 use crate::view::Body;
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
@@ -87,6 +88,17 @@ impl TreeNode {
         self.0.total
     }
 
+    /// Returns where the time of [`total`](Self::total) went; `None` unless the tree was asked to
+    /// tell, by `CallTree::cpu`.
+    pub fn split(&self) -> Option<Split> {
+        self.0.splits.map(|[all, _]| all)
+    }
+
+    /// Returns the same of [`own`](Self::own).
+    pub fn own_split(&self) -> Option<Split> {
+        self.0.splits.map(|[_, own]| own)
+    }
+
     /// Returns the time in itself and in nothing below it, in nanoseconds, of calls that have
     /// ended.
     pub fn own(&self) -> u64 {
@@ -122,12 +134,20 @@ pub struct Tree {
     lost: u64,
     left_out: Vec<LeftOut>,
     period: Period,
+    note: Option<String>,
 }
 
 impl Tree {
     #[doc(hidden)]
     pub fn new(places: Vec<Place<'static>>, lost: u64, left_out: Vec<LeftOut>, period: Period) -> Self {
-        Self { nodes: places.into_iter().map(TreeNode).collect(), lost, left_out, period }
+        Self { nodes: places.into_iter().map(TreeNode).collect(), lost, left_out, period, note: None }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn noting(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
     }
 
     /// Returns the total time, in nanoseconds.
@@ -180,16 +200,20 @@ impl Tree {
     /// Returns the nodes as comma-separated values (RFC 4180), a line each, under a heading. The
     /// column `stack` has the names from the outermost caller on, joined by semicolons.
     pub fn to_csv(&self) -> String {
-        let mut csv = Csv::new(&[
+        let mut heading = vec![
             "stack", "depth", "calls", "total_ns", "self_ns", "polls", "recursive_calls", "recursion_depth",
             "below",
-        ]);
+        ];
+        if self.nodes.iter().any(|node| node.0.splits.is_some()) {
+            heading.extend(SPLIT_COLUMNS);
+        }
+        let mut csv = Csv::new(&heading);
         for (stack, node) in self.stacks() {
             let names: Vec<_> = stack.iter().map(|node| node.name().replace(';', ":")).collect();
             let Place { depth, calls, polls, total, own, recursive, levels, below, .. } = &node.0;
             let numbers =
                 [*depth as u64, *calls, *total, *own, *polls, *recursive, *levels as u64, *below as u64];
-            numbers.into_iter().fold(csv.cell(&names.join(";")), Csv::number).end();
+            numbers.into_iter().chain(node.splits()).fold(csv.cell(&names.join(";")), Csv::number).end();
         }
         csv.finish()
     }
@@ -211,16 +235,30 @@ impl TreeNode {
     pub(crate) fn row(&self, parent: Option<usize>) -> Row<'_> {
         let row = Row::new().with(if self.0.is_thread { "thread" } else { "function" }, self.name());
         let row = parent.into_iter().fold(row, |row, parent| row.with("parent", parent));
-        row.with("depth", self.0.depth)
+        let row = row
+            .with("depth", self.0.depth)
             .with("calls", self.0.calls)
             .with("total_ns", self.0.total)
             .with("self_ns", self.0.own)
             .with("polls", self.0.polls)
             .with("recursive_calls", self.0.recursive)
             .with("recursion_depth", self.0.levels)
-            .with("below", self.0.below)
+            .with("below", self.0.below);
+        SPLIT_COLUMNS.into_iter().zip(self.splits()).fold(row, |row, (name, number)| row.with(name, number))
+    }
+
+    /// Returns the numbers of [`SPLIT_COLUMNS`], if the time is split.
+    fn splits(&self) -> impl Iterator<Item = u64> + use<> {
+        let numbers = |split: Split| [split.cpu, split.blocked, split.ready, split.unknown];
+        self.0.splits.into_iter().flatten().flat_map(numbers)
     }
 }
+
+/// Further columns if the time is split: that in it and everything below it, and that in itself.
+const SPLIT_COLUMNS: [&str; 8] = [
+    "cpu_ns", "blocked_ns", "ready_ns", "unknown_ns", "self_cpu_ns", "self_blocked_ns", "self_ready_ns",
+    "self_unknown_ns",
+];
 
 impl ReportSource for Tree {
     fn head(&self) -> Row<'static> {
@@ -243,6 +281,10 @@ impl ReportSource for Tree {
 
     fn body(&self) -> Body<'_> {
         Body::CallTree(self.nodes.iter().map(TreeNode::place).collect())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.note.iter().cloned().chain(ReportSource::missing(self)).collect()
     }
 
     fn missing(&self) -> Vec<String> {

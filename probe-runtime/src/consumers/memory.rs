@@ -32,6 +32,7 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// A block that changes its size is one that is freed, and one that is allocated. The row
 /// `(outside)` has the requests that no selected function was active for, and those that were made
 /// while sites were switched. Functions that are called, and not selected, count for their callers.
+/// A C function that `longjmp` has left is active until a hit comes from further up in the stack.
 /// A line below says by how much the program's memory has grown since the attachment, which at its
 /// end was not freed. Requests that the allocator refuses count as well. So do those of reports,
 /// where they are made; those of attaching and of switching are in the number of hits that were not

@@ -91,6 +91,8 @@ mod slow;
 mod trace;
 #[cfg(feature = "tracing")]
 mod tracing;
+#[cfg(feature = "perf")]
+mod waits;
 
 pub use aggregate::Aggregate;
 #[cfg(feature = "call-tree")]

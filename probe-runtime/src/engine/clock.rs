@@ -171,6 +171,12 @@ impl Scale {
     /// A scale for times that nobody asks for.
     pub(crate) const UNUSED: Self = Self { nanoseconds_per_tick: 0.0 };
 
+    /// A scale of this length.
+    #[cfg(all(test, feature = "perf"))]
+    pub(crate) fn of(nanoseconds_per_tick: f64) -> Self {
+        Self { nanoseconds_per_tick }
+    }
+
     /// Ticks as nanoseconds, rounded.
     #[expect(
         clippy::cast_possible_truncation,

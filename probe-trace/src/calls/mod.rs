@@ -23,4 +23,4 @@ mod tracks;
 mod tests;
 
 pub use pairing::{Calls, Pairing};
-pub use step::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Step, Track};
+pub use step::{Begin, End, Ending, Fields, FutureId, Instant, OffProcessor, Slice, Step, Track};

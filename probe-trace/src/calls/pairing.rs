@@ -9,8 +9,8 @@ use probe_core::pairing::{CallKind, Place};
 use rustc_hash::FxHashMap;
 
 use super::tracks::{Frame, FutureHit, FutureKey, Futures, Output, Stack};
-use super::{Ending, Fields, Instant, Slice, Step};
-use crate::item::{Definition, FieldValue, Gap, Item, Thread, ThreadId, TraceEvent};
+use super::{Ending, Fields, Instant, OffProcessor, Slice, Step};
+use crate::item::{Definition, FieldValue, Gap, Item, Off, Thread, ThreadId, TraceEvent};
 
 /// Makes steps of a trace's items. The first error ends the steps: it comes after the ends of all
 /// open slices.
@@ -95,6 +95,8 @@ pub struct Pairing {
     path_numbers: FxHashMap<usize, (Arc<Definition>, u32)>,
     /// The latest time of each file.
     last: BTreeMap<usize, u64>,
+    /// Times off the processor that have no end so far.
+    still_off: Vec<OffProcessor>,
 }
 
 impl fmt::Debug for Pairing {
@@ -110,6 +112,12 @@ impl Pairing {
             Item::Thread(thread) => self.thread(thread),
             Item::Event(event) => self.event(event),
             Item::Gap(gap) => self.gap(gap),
+            Item::Off(off) => self.off(off),
+            Item::OffLost(thread) => {
+                if let Some(stack) = self.threads.get_mut(&thread) {
+                    self.out.steps.push_back(Step::OffLost(thread, stack.lose_off()));
+                }
+            }
         }
     }
 
@@ -120,8 +128,12 @@ impl Pairing {
 
     /// Ends all slices, at the end of the trace.
     pub fn finish(&mut self) {
-        let Self { out, threads, futures, last, .. } = self;
+        let Self { out, threads, futures, last, still_off, .. } = self;
         let last = |file| last.get(&file).copied().unwrap_or(0);
+        for mut off in still_off.drain(..) {
+            off.until = last(off.off.thread.file).max(off.off.begin);
+            out.steps.push_back(Step::Off(off));
+        }
         for (id, mut stack) in std::mem::take(threads) {
             let time = stack.advance(last(id.file));
             stack.close(0, time, Ending::Trace, out);
@@ -158,6 +170,17 @@ impl Pairing {
         out.steps.push_back(Step::Gap(gap));
     }
 
+    fn off(&mut self, off: Off) {
+        self.advance(off.thread, off.end.unwrap_or(off.begin));
+        let Some(stack) = self.threads.get_mut(&off.thread) else { return };
+        let off = stack.off(off);
+        if off.off.end.is_none() {
+            self.still_off.push(off);
+        } else {
+            self.out.steps.push_back(Step::Off(off));
+        }
+    }
+
     fn event(&mut self, event: TraceEvent) {
         let TraceEvent { thread, time, definition, fields, frame, generation } = event;
         self.advance(thread, time);
@@ -165,6 +188,7 @@ impl Pairing {
         let Self { out, threads, futures, .. } = self;
         let Some(stack) = threads.get_mut(&thread) else { return };
         let time = stack.advance(time);
+        stack.runs(time);
         stack.enter_generation(generation, time, out);
         futures.abandon(time, out);
         let address = match fields.first() {

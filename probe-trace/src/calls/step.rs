@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::item::{Definition, FieldValue, Gap, Thread, ThreadId};
+use crate::item::{Definition, FieldValue, Gap, Off, Thread, ThreadId};
 
 /// A row of a timeline. The slices of one track always nest.
 ///
@@ -64,6 +64,10 @@ pub enum Step {
     Instant(Instant),
     /// Lost hits, after the ends of the slices that they cut off.
     Gap(Gap),
+    /// A time in which a thread was off the processor.
+    Off(OffProcessor),
+    /// Such times of a thread are not known, from this time up to its next hit.
+    OffLost(ThreadId, u64),
 }
 
 /// The kinds of slices.
@@ -94,6 +98,28 @@ impl Slice {
             Self::Wait => "wait",
         }
     }
+}
+
+/// A time in which a thread was off the processor.
+///
+/// ```
+/// fn line(off: &probe_trace::calls::OffProcessor) -> String {
+///     let inside = off.inside.as_ref().map_or("no call", |probe| &*probe.path);
+///     format!("{} ns in {inside}", off.until - off.off.begin)
+/// }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct OffProcessor {
+    /// The time.
+    pub off: Off,
+    /// Its end; if it has none, the latest time of its file.
+    pub until: u64,
+    /// Since when the thread was on a processor before; `None` if that is the end of the last such
+    /// step of the thread, or not known.
+    pub ran_from: Option<u64>,
+    /// The innermost call that was open: it waited.
+    pub inside: Option<Arc<Definition>>,
 }
 
 /// The begin of a slice.

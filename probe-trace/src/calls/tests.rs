@@ -36,6 +36,15 @@ fn text(fixture: &Fixture) -> String {
             Step::Gap(gap) => {
                 writeln!(text, "{} {}..{} lost {}", gap.thread.thread, gap.begin, gap.end, gap.lost)
             }
+            Step::Off(off) => {
+                let ran = off.ran_from.map(|time| format!(" (ran from {time})")).unwrap_or_default();
+                let inside = off.inside.map(|probe| format!(" in {}", probe.path)).unwrap_or_default();
+                let state = if off.off.is_ready { "ready" } else { "blocked" };
+                let end = if off.off.end.is_none() { " and on" } else { "" };
+                let (thread, begin) = (off.off.thread.thread, off.off.begin);
+                writeln!(text, "{thread} {begin}..{}{end} {state}{inside}{ran}", off.until)
+            }
+            Step::OffLost(thread, time) => writeln!(text, "{} {time} off lost", thread.thread),
         }
         .unwrap();
     }
@@ -337,4 +346,35 @@ proptest! {
             prop_assert!(open.is_empty());
         }
     }
+}
+
+#[test]
+fn times_off_the_processor_are_of_the_innermost_call() {
+    let fixture = Fixture::new()
+        .thread(1, "main")
+        .hit(1, 10, "entry app::f")
+        .off(1, 11, Some(12), "ready")
+        .hit(1, 20, "entry app::g")
+        .off(1, 21, Some(25), "blocked")
+        .off_lost(1)
+        .hit(1, 30, "exit app::g")
+        .off(1, 31, Some(32), "blocked")
+        .hit(1, 40, "exit app::f")
+        .off(1, 41, None, "blocked")
+        .thread(2, "other")
+        .hit(2, 50, "point app::p");
+    let expected = "\
+        thread 1 main\n\
+        1 10 call { app::f\n\
+        1 11..12 ready in app::f (ran from 10)\n\
+        1 20 call { app::g\n\
+        1 21..25 blocked in app::g\n\
+        1 25 off lost\n\
+        1 30 } call app::g app::g\n\
+        1 31..32 blocked in app::f (ran from 30)\n\
+        1 40 } call app::f app::f\n\
+        thread 2 other\n\
+        2 50 instant  app::p\n\
+        1 41..50 and on blocked\n";
+    assert_eq!(text(&fixture), expected);
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use probe_core::pairing::{self, OpenCalls, Place};
 
-use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track};
-use crate::item::{Definition, ThreadId};
+use super::{Begin, End, Ending, Fields, FutureId, OffProcessor, Slice, Step, Track};
+use crate::item::{Definition, Off, ThreadId};
 
 /// The most open slices of one thread. A program that is traced at its entries only would
 /// otherwise fill the memory.
@@ -43,6 +43,19 @@ pub(super) struct Stack {
     generation: u64,
     /// The time of the latest step. Times of steps never decrease.
     last: u64,
+    /// Whether the thread's time on a processor is told up to its last time off it; if not, since
+    /// when the thread was on one.
+    ran_from: RanFrom,
+}
+
+/// Since when a thread has been on a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RanFrom {
+    /// Its next hit will tell.
+    Unknown,
+    Time(u64),
+    /// Since the end of its last time off the processor.
+    LastOff,
 }
 
 impl OpenCalls for Stack {
@@ -57,7 +70,32 @@ impl OpenCalls for Stack {
 
 impl Stack {
     pub(super) fn new(thread: ThreadId) -> Self {
-        Self { thread, frames: Vec::new(), generation: 0, last: 0 }
+        Self { thread, frames: Vec::new(), generation: 0, last: 0, ran_from: RanFrom::Unknown }
+    }
+
+    /// Notes a time at which the thread was on a processor.
+    pub(super) fn runs(&mut self, time: u64) {
+        if self.ran_from == RanFrom::Unknown {
+            self.ran_from = RanFrom::Time(time);
+        }
+    }
+
+    /// Notes that times off the processor are not known. Returns since when.
+    pub(super) fn lose_off(&mut self) -> u64 {
+        self.ran_from = RanFrom::Unknown;
+        self.last
+    }
+
+    /// Returns the step of a time off the processor.
+    pub(super) fn off(&mut self, mut off: Off) -> OffProcessor {
+        off.begin = self.advance(off.begin);
+        off.end = off.end.map(|end| self.advance(end));
+        let ran_from = match std::mem::replace(&mut self.ran_from, RanFrom::LastOff) {
+            RanFrom::Time(time) => Some(time),
+            RanFrom::Unknown | RanFrom::LastOff => None,
+        };
+        let inside = self.frames.last().map(|frame| Arc::clone(&frame.definition));
+        OffProcessor { until: self.last, off, ran_from, inside }
     }
 
     /// Returns the time, or that of the latest step if that is later.

@@ -1,5 +1,6 @@
 //! Chrome's trace events, as a JSON array: begins and ends of calls (`B`, `E`), instants (`i`),
-//! counters (`C`), names (`M`), and nestable asynchronous events for futures (`b`, `n`, `e`).
+//! counters (`C`), names (`M`), and nestable asynchronous events for futures (`b`, `n`, `e`). The
+//! times of a thread off the processor are on a track of their own.
 //!
 //! Names are full paths, and arguments are the fields alone: speedscope tells calls of one name
 //! apart by their arguments, and shows both. Its flame graphs want folded stacks instead.
@@ -13,9 +14,9 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::labels::{Note, crate_name, part_name};
+use super::labels::{Note, OFF_LOST, crate_name, part_name};
 use super::sink::Sink;
-use crate::calls::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Track};
+use crate::calls::{Begin, End, Ending, Fields, FutureId, Instant, OffProcessor, Slice, Track};
 use crate::item::{FieldValue, Gap, Thread, ThreadId};
 
 /// The first substitute for an id that another process or thread of the export has. No system has
@@ -25,6 +26,8 @@ const FIRST_SUBSTITUTE_ID: u64 = 10_000_000;
 pub(super) struct Chrome<W> {
     writer: W,
     ids: Ids,
+    /// Names of threads.
+    names: HashMap<ThreadId, String>,
     is_first: bool,
 }
 
@@ -80,7 +83,7 @@ impl Serialize for Value<'_> {
 impl<W: Write> Chrome<W> {
     pub(super) fn new(mut writer: W) -> io::Result<Self> {
         writer.write_all(b"[")?;
-        Ok(Self { writer, ids: Ids::default(), is_first: true })
+        Ok(Self { writer, ids: Ids::default(), names: HashMap::new(), is_first: true })
     }
 
     fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
@@ -111,7 +114,7 @@ impl<W: Write> Chrome<W> {
                 (process, process, Some(format!("{number:#x}")))
             }
         };
-        let time = Some(RawValue::from_string(format!("{}.{:03}", time / 1000, time % 1000))?);
+        let time = Some(microseconds(time)?);
         let (thread, category) = (Some(thread), crate_name(path));
         Ok(Record { name: path, category, process, thread, time, future, ..Record::default() })
     }
@@ -124,6 +127,7 @@ impl<W: Write> Sink for Chrome<W> {
         if is_new {
             self.write_name("process_name", process, None, &thread.program)?;
         }
+        self.names.insert(thread.id, thread.name.clone());
         self.write_name("thread_name", process, Some(id), &thread.name)
     }
 
@@ -168,9 +172,35 @@ impl<W: Write> Sink for Chrome<W> {
         self.write(&record)
     }
 
+    fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
+        let (thread, note) = (off.off.thread, off.note());
+        let (id, is_new) = self.ids.states(thread);
+        let mut record = self.record(Track::Thread(thread), off.off.begin, off.state())?;
+        (record.phase, record.category, record.thread) = ("B", "probe", Some(id));
+        if is_new {
+            let name = format!("{} off the processor", self.names.get(&thread).map_or("thread", |it| it));
+            self.write_name("thread_name", record.process, Some(id), &name)?;
+        }
+        record.args.extend(note.iter().map(arg));
+        self.write(&record)?;
+        let time = Some(microseconds(off.until)?);
+        self.write(&Record { phase: "E", time, args: Vec::new(), ..record })
+    }
+
+    fn off_lost(&mut self, thread: ThreadId, time: u64) -> io::Result<()> {
+        let mut record = self.record(Track::Thread(thread), time, OFF_LOST)?;
+        (record.phase, record.scope, record.category) = ("i", Some("t"), "probe");
+        self.write(&record)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.writer.write_all(b"\n]\n")
     }
+}
+
+/// Returns a time in microseconds, with all its digits.
+fn microseconds(time: u64) -> io::Result<Box<RawValue>> {
+    Ok(RawValue::from_string(format!("{}.{:03}", time / 1000, time % 1000))?)
 }
 
 /// Viewers tell threads apart by the system's ids, which the system may give again, and which
@@ -179,6 +209,8 @@ impl<W: Write> Sink for Chrome<W> {
 struct Ids {
     processes: HashMap<(usize, u64), u64>,
     threads: HashMap<ThreadId, u64>,
+    /// Ids of the tracks of threads' states.
+    states: HashMap<ThreadId, u64>,
     used_processes: HashSet<u64>,
     used_threads: HashSet<(u64, u64)>,
     substitutes: u64,
@@ -205,6 +237,16 @@ impl Ids {
         let id = if is_free { thread.tid } else { self.substitute() };
         self.threads.insert(thread, id);
         (process, id)
+    }
+
+    /// Returns the id of the track of a thread's states, and whether it is new.
+    fn states(&mut self, thread: ThreadId) -> (u64, bool) {
+        if let Some(id) = self.states.get(&thread) {
+            return (*id, false);
+        }
+        let id = self.substitute();
+        self.states.insert(thread, id);
+        (id, true)
     }
 
     fn substitute(&mut self) -> u64 {
@@ -262,6 +304,31 @@ mod tests {
 {"ph":"C","name":"app::net::queue","cat":"app","pid":7,"ts":18446744073709551.001,"args":{"length":9}},
 {"ph":"E","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.002},
 {"ph":"i","name":"4 events lost","cat":"probe","pid":7,"tid":101,"ts":18446744073709551.003,"s":"t","args":{"lost":4,"nanoseconds":2}}
+]
+"#;
+        assert_eq!(text(&fixture), expected);
+    }
+
+    #[test]
+    fn times_off_the_processor_are_on_a_track_of_their_own() {
+        let fixture = Fixture::new()
+            .thread(1, "main")
+            .hit(1, 1000, "entry app::f")
+            .off(1, 1500, Some(1700), "ready")
+            .off_lost(1)
+            .hit(1, 2000, "exit app::f")
+            .off(1, 2100, None, "ended");
+        let expected = r#"[
+{"ph":"M","name":"process_name","pid":7,"args":{"name":"server"}},
+{"ph":"M","name":"thread_name","pid":7,"tid":101,"args":{"name":"main"}},
+{"ph":"B","name":"app::f","cat":"app","pid":7,"tid":101,"ts":1.000},
+{"ph":"M","name":"thread_name","pid":7,"tid":10000000,"args":{"name":"main off the processor"}},
+{"ph":"B","name":"ready","cat":"probe","pid":7,"tid":10000000,"ts":1.500,"args":{"in":"app::f"}},
+{"ph":"E","name":"ready","cat":"probe","pid":7,"tid":10000000,"ts":1.700},
+{"ph":"i","name":"times off the processor lost","cat":"probe","pid":7,"tid":101,"ts":1.700,"s":"t"},
+{"ph":"E","name":"app::f","cat":"app","pid":7,"tid":101,"ts":2.000},
+{"ph":"B","name":"ended","cat":"probe","pid":7,"tid":10000000,"ts":2.100},
+{"ph":"E","name":"ended","cat":"probe","pid":7,"tid":10000000,"ts":2.100}
 ]
 "#;
         assert_eq!(text(&fixture), expected);

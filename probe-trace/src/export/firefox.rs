@@ -6,6 +6,7 @@
 //!   is that time. So the call tree and the flame graph have the self times of folded stacks.
 //!   Weights are nanoseconds; if one is longer than 2.1 s, they are tens of them, and so on. A
 //!   thread counts as busy while a traced call is open.
+//! - A time off the processor is a marker of its thread, too.
 //! - A point that is a counter has a graph. Other values are text, as in tables, since the
 //!   profiler's numbers lack digits.
 //!
@@ -24,9 +25,9 @@ use fx::{
 };
 use fxprof_processed_profile as fx;
 
-use super::labels::{Note, crate_name};
+use super::labels::{Note, OFF_LOST, crate_name};
 use super::sink::Sink;
-use crate::calls::{Begin, End, Fields, FutureId, Instant, Slice, Track};
+use crate::calls::{Begin, End, Fields, FutureId, Instant, OffProcessor, Slice, Track};
 use crate::item::{FieldValue, Gap, Thread, ThreadId};
 use crate::layout::reading;
 
@@ -326,6 +327,20 @@ impl<W: Write> Sink for Firefox<W> {
         Ok(())
     }
 
+    fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
+        let thread = self.row(off.off.thread).thread;
+        let timing = MarkerTiming::Interval(self.timestamp(off.off.begin), self.timestamp(off.until));
+        self.add_marker(thread, ["probe", off.state()], timing, arguments([], off.note()), None);
+        Ok(())
+    }
+
+    fn off_lost(&mut self, thread: ThreadId, time: u64) -> io::Result<()> {
+        let thread = self.row(thread).thread;
+        let timing = MarkerTiming::Instant(self.timestamp(time));
+        self.add_marker(thread, ["probe", OFF_LOST], timing, arguments([], None), None);
+        Ok(())
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.add_samples();
         serde_json::to_writer(&mut self.writer, &self.profile)?;
@@ -612,11 +627,11 @@ mod tests {
         }
 
         #[test]
-        fn each_slice_and_each_point_is_a_marker(fixture in any_fixture()) {
+        fn each_step_but_begins_is_a_marker(fixture in any_fixture()) {
             use crate::calls::{Calls, Slice, Step};
             let shown = |step: &Step| match step {
                 Step::End(end) => matches!(end.track, Track::Thread(_)) || end.slice != Slice::Poll,
-                Step::Instant(_) | Step::Gap(_) => true,
+                Step::Instant(_) | Step::Gap(_) | Step::Off(_) | Step::OffLost(..) => true,
                 _ => false,
             };
             let steps = Calls::new(fixture.results()).map(Result::unwrap).filter(shown).count();

@@ -2,10 +2,16 @@
 
 use probe_core::abi::Kind;
 
+#[cfg(any(feature = "chrome", feature = "firefox"))]
+use crate::calls::OffProcessor;
 use crate::calls::{Begin, End, Instant};
 #[cfg(any(feature = "chrome", feature = "perfetto"))]
 use crate::calls::{Slice, Track};
 use crate::item::{FieldValue, Gap};
+
+/// The name of the moment from which a thread's times off the processor are not known.
+#[cfg(any(feature = "chrome", feature = "firefox", feature = "perfetto"))]
+pub(super) const OFF_LOST: &str = "times off the processor lost";
 
 /// An argument that pairing adds to the fields of a hit.
 pub(super) type Note = (&'static str, FieldValue);
@@ -43,6 +49,24 @@ impl Gap {
     pub(super) fn notes(&self) -> [Note; 2] {
         let (lost, length) = (self.lost, self.end - self.begin);
         [("lost", lost), ("nanoseconds", length)].map(|(name, number)| (name, FieldValue::U64(number)))
+    }
+}
+
+#[cfg(any(feature = "chrome", feature = "firefox"))]
+impl OffProcessor {
+    /// Returns the state of the thread.
+    pub(super) fn state(&self) -> &'static str {
+        match (self.off.has_ended, self.off.is_ready) {
+            (true, _) => "ended",
+            (false, true) => "ready",
+            (false, false) => "blocked",
+        }
+    }
+
+    /// Returns the call that waited.
+    pub(super) fn note(&self) -> Option<Note> {
+        let path = self.inside.as_ref()?.path.clone();
+        Some(("in", FieldValue::Str { text: path, cut: 0 }))
     }
 }
 

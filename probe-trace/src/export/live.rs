@@ -168,7 +168,7 @@ mod tests {
                         let lost = rings.lost.entry(gap.thread.thread).or_insert([0, gap.begin, 0]);
                         (lost[0], lost[2]) = (lost[0] + gap.lost, gap.end);
                     }
-                    Item::Thread(_) => {}
+                    Item::Thread(_) | Item::Off(_) | Item::OffLost(_) => {}
                 }
             }
             rings
@@ -301,11 +301,13 @@ mod tests {
 
     /// Makes each item later than the one before, so that their order is certain.
     fn apart(mut fixture: Fixture) -> Fixture {
+        // The rings of these tests don't have them.
+        fixture.items.retain(|item| !matches!(item, Item::Off(_) | Item::OffLost(_)));
         for (item, time) in fixture.items.iter_mut().zip((10..).step_by(10)) {
             match item {
                 Item::Event(event) => event.time = time,
                 Item::Gap(gap) => (gap.begin, gap.end) = (time, time + 1),
-                Item::Thread(_) => {}
+                Item::Thread(_) | Item::Off(_) | Item::OffLost(_) => {}
             }
         }
         fixture

@@ -6,6 +6,9 @@
 //!
 //! - Polls of a future on threads have a flow, which leads from one to the next.
 //! - A point with exactly one numeric field is a counter, too, below its process.
+//! - Times off the processor are states of threads. The messages for them are those of kernels
+//!   without ftrace: each tells the state of one thread, and nothing of the others on a processor.
+//!   The kernel's records do not say whether a signal may end a wait, so all are `S`, sleeping.
 //! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
 //!   the loss in the trace's info.
 
@@ -20,15 +23,15 @@ use std::sync::Arc;
 pub(super) use packets::Trace;
 pub(super) use packets::TracePacket;
 use packets::{
-    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, INSTANT, Interner,
-    MONOTONIC, PacketWriter, ProcessDescriptor, REALTIME, SLICE_BEGIN, SLICE_END, ThreadDescriptor,
-    TrackDescriptor, TrackEvent,
+    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DEAD, DebugAnnotation, INSTANT, Interner,
+    MONOTONIC, PacketWriter, ProcessDescriptor, REALTIME, RUNNABLE, RUNNING, SLEEPING, SLICE_BEGIN,
+    SLICE_END, TaskState, ThreadDescriptor, TrackDescriptor, TrackEvent,
 };
 
-use super::labels::{Note, part_name, short_path};
+use super::labels::{Note, OFF_LOST, part_name, short_path};
 use super::sink::Sink;
-use crate::calls::{Begin, End, Fields, FutureId, Instant, Slice, Track};
-use crate::item::{Definition, FieldValue, Gap, Thread, ThreadId};
+use crate::calls::{Begin, End, Fields, FutureId, Instant, OffProcessor, Slice, Track};
+use crate::item::{Definition, FieldValue, Gap, Off, Thread, ThreadId};
 use crate::layout::reading;
 
 pub(super) struct Perfetto<W> {
@@ -39,6 +42,8 @@ pub(super) struct Perfetto<W> {
     /// Ids of tracks that are in use.
     processes: HashMap<(usize, u64), u64>,
     threads: HashMap<ThreadId, u64>,
+    /// Names of threads.
+    names: HashMap<ThreadId, String>,
     futures: HashMap<FutureId, u64>,
     /// By file, process, and number of the probe.
     counters: HashMap<(usize, u64, u32), u64>,
@@ -53,6 +58,7 @@ impl<W: Write> Perfetto<W> {
             latest_track: 0,
             processes: HashMap::new(),
             threads: HashMap::new(),
+            names: HashMap::new(),
             futures: HashMap::new(),
             counters: HashMap::new(),
             last_thread: Cell::new(None),
@@ -135,6 +141,21 @@ impl<W: Write> Perfetto<W> {
         event.debug_annotations.extend(notes);
     }
 
+    /// Writes the state of a thread from this time on; `processor` is where it runs.
+    fn state(&mut self, thread: ThreadId, time: u64, state: i32, processor: Option<u32>) -> io::Result<()> {
+        let event = TaskState {
+            cpu: processor.map(|number| i32::try_from(number).unwrap_or(i32::MAX)),
+            comm: self.names.get(&thread).and_then(|name| text(name)),
+            tid: Some(i64::try_from(thread.tid).unwrap_or(i64::MAX)),
+            state: Some(state),
+        };
+        self.packets.write(TracePacket {
+            timestamp: Some(time),
+            task_state: Some(Box::new(event)),
+            ..TracePacket::default()
+        })
+    }
+
     /// Writes the value of a point's field to its counter.
     fn count(&mut self, instant: &Instant, field: &str, value: &FieldValue) -> io::Result<()> {
         let probe = instant.fields.definition();
@@ -182,6 +203,7 @@ impl<W: Write> Sink for Perfetto<W> {
             ..TrackDescriptor::default()
         })?;
         self.threads.insert(thread.id, uuid);
+        self.names.insert(thread.id, thread.name.clone());
         Ok(())
     }
 
@@ -236,6 +258,28 @@ impl<W: Write> Sink for Perfetto<W> {
             previous_packet_dropped: Some(1),
             ..TracePacket::default()
         })
+    }
+
+    fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
+        let Off { thread, begin, end, is_ready, has_ended, processors: [before, after] } = off.off;
+        if let Some(time) = off.ran_from {
+            self.state(thread, time, RUNNING, Some(before))?;
+        }
+        let state = match (has_ended, is_ready) {
+            (true, _) => DEAD,
+            (false, true) => RUNNABLE,
+            (false, false) => SLEEPING,
+        };
+        self.state(thread, begin, state, Some(before))?;
+        end.map_or(Ok(()), |end| self.state(thread, end, RUNNING, Some(after)))
+    }
+
+    fn off_lost(&mut self, thread: ThreadId, time: u64) -> io::Result<()> {
+        let mut event = self.event(INSTANT, Track::Thread(thread));
+        let interner = &mut self.packets.interner;
+        event.category_iids.push(interner.category("probe"));
+        event.name_iid = Some(interner.name(OFF_LOST));
+        self.write(time, event)
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -316,6 +360,37 @@ mod tests {
         let clocks: Vec<_> = clocks.iter().map(|it| (it.clock_id, it.timestamp)).collect();
         let ids = [MONOTONIC, REALTIME, BOOTTIME].map(Some);
         assert_eq!((packets.len(), clocks), (2, ids.into_iter().zip([5, 1_000, 7].map(Some)).collect()));
+    }
+
+    #[test]
+    fn times_off_the_processor_are_states_of_threads() {
+        let fixture = Fixture::new()
+            .thread(1, "main")
+            .hit(1, 10, "entry app::f")
+            .off(1, 11, Some(15), "blocked")
+            .off(1, 16, Some(17), "ready")
+            .off_lost(1)
+            .hit(1, 20, "exit app::f")
+            .off(1, 21, None, "ended");
+        let states: Vec<_> = packets(&fixture)
+            .into_iter()
+            .filter_map(|packet| {
+                let state = packet.task_state?;
+                assert_eq!((state.tid, state.comm.as_deref()), (Some(101), Some("main")));
+                Some((packet.timestamp.unwrap(), state.state.unwrap(), state.cpu.unwrap()))
+            })
+            .collect();
+        // The thread runs before and after each time off, and from the first hit that is known.
+        let expected = [
+            (10, RUNNING, 1),
+            (11, SLEEPING, 1),
+            (15, RUNNING, 2),
+            (16, RUNNABLE, 1),
+            (17, RUNNING, 2),
+            (20, RUNNING, 1),
+            (21, DEAD, 1),
+        ];
+        assert_eq!(states, expected);
     }
 
     #[test]

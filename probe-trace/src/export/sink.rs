@@ -11,8 +11,8 @@ use super::folded::Folded;
 use super::format::Format;
 #[cfg(feature = "perfetto")]
 use super::perfetto::Perfetto;
-use crate::calls::{Begin, Calls, End, Instant, Step};
-use crate::item::{Gap, Item, Thread};
+use crate::calls::{Begin, Calls, End, Instant, OffProcessor, Step};
+use crate::item::{Gap, Item, Thread, ThreadId};
 use crate::layout::reading;
 
 /// One format's writer.
@@ -26,6 +26,12 @@ pub(super) trait Sink {
     fn gap(&mut self, _: &Gap) -> io::Result<()> {
         Ok(())
     }
+    fn off(&mut self, _: &OffProcessor) -> io::Result<()> {
+        Ok(())
+    }
+    fn off_lost(&mut self, _: ThreadId, _time: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// Writes the end.
     fn finish(&mut self) -> io::Result<()>;
 
@@ -36,6 +42,8 @@ pub(super) trait Sink {
             Step::End(end) => self.end(end),
             Step::Instant(instant) => self.instant(instant),
             Step::Gap(gap) => self.gap(gap),
+            Step::Off(off) => self.off(off),
+            Step::OffLost(thread, time) => self.off_lost(*thread, *time),
         }
     }
 }

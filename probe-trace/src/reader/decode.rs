@@ -98,6 +98,7 @@ impl Block {
                 block::READING => words >= reading::WORDS as u64,
                 block::RING => words >= ring::WORDS as u64,
                 block::UNSEEN => words >= 2,
+                block::OFF => words >= 1,
                 block::DEFINITIONS => self.bytes <= block::MOST_DEFINITIONS,
                 _ => true,
             }

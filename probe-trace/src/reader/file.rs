@@ -91,14 +91,16 @@ pub(super) struct SubBuffer {
     pub(super) is_live: bool,
 }
 
-/// The counts of written and lost events. Counts only grow. A file that had to end has its last
-/// counts in front of the earlier ones.
+/// The counts of written and lost events, and the times after the last ones. Counts only grow. A
+/// file that had to end has its last counts in front of the earlier ones.
 #[derive(Default)]
 pub(super) struct Losses {
     /// The heads of rings.
     pub(super) heads: HashMap<u64, [u64; ring::WORDS]>,
     /// Hits of threads without a ring, and hits inside of hits; `None` if the file was not closed.
     pub(super) unseen: Option<[u64; 2]>,
+    /// The last blocks of rings with times off the processor after the last hits.
+    pub(super) off: HashMap<u64, Vec<u64>>,
 }
 
 impl Losses {
@@ -117,6 +119,10 @@ impl Losses {
                 let unseen = of.words(source)?;
                 let sum = |of: [u64; 2]| of[0].saturating_add(of[1]);
                 self.unseen = self.unseen.filter(|known| sum(*known) > sum(unseen)).or(Some(unseen));
+            }
+            block::OFF => {
+                let words = usize::try_from(of.bytes / 8).unwrap_or(usize::MAX);
+                self.off.insert(of.ring, words_at(source, of.content, words)?);
             }
             // A later writer has added this kind.
             _ => (),

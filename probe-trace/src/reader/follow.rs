@@ -216,6 +216,10 @@ impl Rings for CopiedRings {
         self.losses.heads.get(&ring).copied().unwrap_or([0; ring::WORDS])
     }
 
+    fn off(&self, ring: u64) -> Vec<u64> {
+        self.losses.off.get(&ring).cloned().unwrap_or_default()
+    }
+
     fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part {
         let Some(copies) = self.rings.get_mut(&ring) else { return Part::None };
         let Some(sequence) = words.first().copied() else {
@@ -339,7 +343,7 @@ mod tests {
                 taken.push((thread.tid, time));
             }
             Item::Gap(gap) => taken.push((0, gap.lost)),
-            Item::Thread(_) => (),
+            Item::Thread(_) | Item::Off(_) | Item::OffLost(_) => (),
         })
         .unwrap();
         taken

@@ -52,6 +52,13 @@ pub trait Rings {
     /// there are none, replaces `words` by the first ones of the next sub-buffer. Adds whole
     /// records only.
     fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part;
+
+    /// Returns the times in which the ring's thread was off the processor after its last hit, as a
+    /// block [`OFF`](crate::layout::block::OFF) has them. Nothing if they are not known.
+    fn off(&self, ring: u64) -> Vec<u64> {
+        let _ = ring;
+        Vec::new()
+    }
 }
 
 /// Reads the items of rings, pass by pass.
@@ -99,6 +106,7 @@ impl RingReader {
         self.read(u64::MAX, rings, &mut take);
         for (ring, place) in &self.places {
             self.file.losses.heads.insert(*ring, rings.head(*ring));
+            self.file.losses.off.insert(*ring, rings.off(*ring));
             self.merge.streams[*place].end(&self.file);
         }
         self.read(u64::MAX, rings, &mut take);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::decode::payload as decode_payload;
 use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
-use crate::item::{Definition, Gap, Item, Thread, ThreadId, TraceEvent};
-use crate::layout::{control, event, ring, sub_buffer};
+use crate::item::{Definition, Gap, Item, Off, Thread, ThreadId, TraceEvent};
+use crate::layout::{control, event, off, ring, sub_buffer};
 
 /// The number of definitions that a stream finds without its file's table.
 const RECENT_DEFINITIONS: usize = 64;
@@ -186,9 +186,23 @@ impl Stream {
         self.at = sub_buffer::WORDS;
     }
 
-    /// Adds a gap for the events that were lost after the last sub-buffer.
+    /// Adds a gap for the events that were lost after the last sub-buffer, and the times off the
+    /// processor after the last event.
     pub(super) fn end(&mut self, of: &TraceFile) {
         self.has_ended = true;
+        self.lose_last(of);
+        let Some([number, times @ ..]) = of.losses.off.get(&self.ring).map(Vec::as_slice) else { return };
+        let Some(thread) = self.thread.filter(|thread| thread.thread == *number) else { return };
+        for time in times.as_chunks::<{ off::WORDS }>().0 {
+            // The thread may have written it itself since.
+            let last = if time[off::END] == 0 { time[off::BEGIN] } else { time[off::END] };
+            if self.shifted(last) > self.last {
+                self.off(thread, *time);
+            }
+        }
+    }
+
+    fn lose_last(&mut self, of: &TraceFile) {
         let Some(head) = of.losses.heads.get(&self.ring) else { return };
         let thread = of.thread(self.file, head[ring::THREAD], head[ring::TID]);
         let lost = head[ring::LOST].saturating_sub(self.lost);
@@ -226,6 +240,12 @@ impl Stream {
                         self.gap(of, thread, lost, [begin, end]);
                     }
                 }
+                [control::OFF, begin, end, about] => {
+                    if let Some(thread) = self.thread {
+                        self.off(thread, [begin, end, about]);
+                    }
+                }
+                [control::OFF_LOST, _] => self.items.extend(self.thread.map(Item::OffLost)),
                 // A later writer has added this record.
                 _ => (),
             }
@@ -243,9 +263,26 @@ impl Stream {
         self.items.push_back(Item::Event(TraceEvent { thread, time, definition, fields, frame, generation }));
     }
 
+    /// Adds a time off the processor. The kernel's clock and the thread's differ by the error of
+    /// the latter, and items of a thread come in order.
+    fn off(&mut self, thread: ThreadId, words: [u64; off::WORDS]) {
+        let [begin, end, about] = words;
+        let begin = self.shifted(begin).max(self.last);
+        let end = (end != 0).then(|| self.shifted(end).max(begin));
+        self.last = end.unwrap_or(begin);
+        let has = |flag| about & flag != 0;
+        let (is_ready, has_ended) = (has(off::READY), has(off::ENDED));
+        let processors = off::processors(about);
+        self.items.push_back(Item::Off(Off { thread, begin, end, is_ready, has_ended, processors }));
+    }
+
     fn time_at(&self, of: &TraceFile, ticks: u64) -> u64 {
-        let time = i128::from(of.clock.time(ticks)) + self.shift;
-        u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+        self.shifted(of.clock.time(ticks))
+    }
+
+    /// Returns a time of the file's `CLOCK_MONOTONIC` as one of all files.
+    fn shifted(&self, time: u64) -> u64 {
+        u64::try_from((i128::from(time) + self.shift).max(0)).unwrap_or(u64::MAX)
     }
 }
 
@@ -326,11 +363,12 @@ fn text(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the time of an item. A thread has none: it comes right before its next item.
+/// Returns the time of an item. Some have none: they come right before the thread's next item.
 fn time_of(item: &Item) -> Option<u64> {
     match item {
-        Item::Thread(_) => None,
+        Item::Thread(_) | Item::OffLost(_) => None,
         Item::Event(event) => Some(event.time),
         Item::Gap(gap) => Some(gap.begin),
+        Item::Off(off) => Some(off.begin),
     }
 }

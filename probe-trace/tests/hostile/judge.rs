@@ -54,6 +54,7 @@ pub fn judge(files: &[&[u8]], formats: &[Format]) -> Seen {
         let (begin, end) = match &item {
             Item::Event(event) => (event.time, event.time),
             Item::Gap(gap) => (gap.begin, gap.end),
+            Item::Off(off) => (off.begin, off.end.unwrap_or(off.begin)),
             _ => continue,
         };
         seen.events += usize::from(matches!(item, Item::Event(_)));

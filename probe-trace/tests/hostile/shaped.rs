@@ -3,7 +3,7 @@
 //! Bytes alone rarely get beyond a file's first damaged block. Here they choose blocks, definitions
 //! and records.
 
-use probe_trace::layout::{block, control, event, header, ring, sub_buffer};
+use probe_trace::layout::{block, control, event, header, off, ring, sub_buffer};
 
 use crate::made::{self, File};
 
@@ -55,7 +55,7 @@ pub fn shape(choices: &[u8]) -> Vec<u8> {
         }
     }
     while !of.0.is_empty() {
-        match of.below(12) {
+        match of.below(13) {
             0 | 1 => {
                 let definitions: Vec<_> = (0..of.below(6)).map(|_| definition(&mut of)).collect();
                 file.definitions(&definitions);
@@ -80,6 +80,11 @@ pub fn shape(choices: &[u8]) -> Vec<u8> {
                 let (kind, many) = (of.wild(), usize::from(of.below(20)));
                 let words = of.wilds(many);
                 file.words(kind, 0, &words);
+            }
+            7 => {
+                let (number, many) = (of.below(3).into(), usize::from(of.below(10)));
+                let words: Vec<_> = [number + 1].into_iter().chain(of.wilds(many)).collect();
+                file.words(block::OFF, number, &words);
             }
             _ => sub_buffer(&mut of, &mut file),
         }
@@ -110,11 +115,17 @@ fn sub_buffer(of: &mut Choices<'_>, file: &mut File) {
     let mut records = Vec::new();
     for _ in 0..of.below(40) {
         let probe = of.below(8).into();
-        match of.below(8) {
+        match of.below(9) {
             0..4 => records.push(event::word(probe, 0, of.byte().into())),
             4 => records.extend([event::word(event::CONTROL, 2, 0), control::TIME, of.wild()]),
             5 => records.extend([event::word(event::CONTROL, 2, 0), control::GENERATION, of.below(3).into()]),
             6 => records.push(of.wild()),
+            7 => {
+                let kind = if of.below(4) == 0 { control::OFF_LOST } else { control::OFF };
+                let many = if kind == control::OFF { off::WORDS } else { 1 };
+                records.extend([event::word(event::CONTROL, 1 + many, 0), kind]);
+                records.extend(of.wilds(many));
+            }
             _ => {
                 // A stack pointer or types, then values.
                 let many = usize::from(of.below(6));

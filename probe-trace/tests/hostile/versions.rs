@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use probe_trace::layout::{self, block, control, event, field, header, ring, sub_buffer};
+use probe_trace::layout::{self, block, control, event, field, header, off, ring, sub_buffer};
 use probe_trace::{FieldValue, Item, Trace, TraceEvent};
 
 use crate::made::{File, bytes, definition};
@@ -117,4 +117,51 @@ fn parts_that_are_missing_are_no_error() {
     let mut items = trace.items();
     assert_eq!(items.by_ref().count(), 2, "the thread, and the event");
     assert_eq!(items.undefined(), 1);
+}
+
+/// Times off the processor: between the hits, and after the last one. Those of the last kind that a
+/// thread has written itself since come once.
+#[test]
+fn times_off_the_processor_come_in_order() {
+    let mut file = File::new();
+    file.definitions(&[definition(1, 1, 0, "a::f", &[])]);
+    let about = off::about(off::READY, [3, 4]);
+    let records = [
+        event::word(1, 0, 10),
+        event::word(event::CONTROL, 4, 0),
+        control::OFF,
+        12,
+        20,
+        about,
+        event::word(event::CONTROL, 2, 0),
+        control::OFF_LOST,
+        1,
+        // The kernel's clock is ahead of the thread's.
+        event::word(event::CONTROL, 4, 0),
+        control::OFF,
+        19,
+        42,
+        0,
+        event::word(1, 0, 40),
+    ];
+    file.sub_buffer(0, 0, &[], &records);
+    let last = [1, 12, 20, about, 50, 60, off::about(0, [5, 6]), 70, 0, off::about(off::ENDED, [6, 6])];
+    file.words(block::OFF, 0, &last);
+    // Another thread's ring, which has none of its own.
+    file.words(block::OFF, 1, &[9, 1, 2, 3]);
+    let shown = |item: Item| match item {
+        Item::Event(event) => format!("{}", event.time),
+        Item::Off(off) => {
+            let flags = [off.is_ready, off.has_ended].map(u8::from);
+            format!("{}..{:?} {flags:?} {:?}", off.begin, off.end, off.processors)
+        }
+        Item::OffLost(_) => "lost".to_owned(),
+        _ => String::new(),
+    };
+    let items: Vec<_> = read(&file).unwrap().items().map(|item| shown(item.unwrap())).collect();
+    let expected = [
+        "", "10", "12..Some(20) [1, 0] [3, 4]", "lost", "20..Some(42) [0, 0] [0, 0]", "42",
+        "50..Some(60) [0, 0] [5, 6]", "70..None [0, 1] [6, 6]",
+    ];
+    assert_eq!(items, expected);
 }

@@ -215,3 +215,35 @@ fn a_trace_makes_no_system_call() {
     }
     target.is_as_before();
 }
+
+/// The kernel writes the records of switches, and the thread reads them in its own memory.
+#[test]
+fn waits_make_no_system_call() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    for spec in ["agent::work=latency(cpu)", "agent::work=call-tree(cpu)"] {
+        let id = match client.attach(&Attach::new(spec)) {
+            Ok(attached) => attached.id,
+            Err(error) => return eprintln!("the system does not permit it: {error}"),
+        };
+        play(&mut target);
+        let rows = rows(&mut client, id, 0);
+        assert_eq!(numbers(&rows, "calls"), [CALLS + FIRST]);
+        let parts = ["cpu_ns", "blocked_ns", "ready_ns", "unknown_ns"].map(|key| numbers(&rows, key)[0]);
+        let total = numbers(&rows, "total_ns")[0];
+        assert!(parts.iter().sum::<u64>().abs_diff(total) <= 1, "{parts:?} {total}");
+        client.detach(id).unwrap();
+    }
+    let folder = Folder::new("strict-waits");
+    let path = folder.join("run.probetrace");
+    let spec = "agent::*=trace(flight, threads, ring=16M, size=64M)";
+    let recorder = client.attach(&Attach::new(spec)).unwrap().id;
+    play(&mut target);
+    client.snapshot(recorder, 0, "probetrace", &File::create(&path).unwrap()).unwrap();
+    let mut trace = Trace::open(&[&path]).unwrap();
+    let items: Vec<_> = trace.items().map(Result::unwrap).collect();
+    let events = items.iter().filter(|it| matches!(it, Item::Event(_))).count() as u64;
+    assert_eq!(events, 2 * CALLS + CALLS / 2 + 3 * FIRST);
+    client.detach(recorder).unwrap();
+    target.is_as_before();
+}

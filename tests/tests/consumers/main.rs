@@ -30,6 +30,7 @@ mod profiler_fork;
 #[cfg(feature = "unoptimised")]
 mod serialized;
 mod stacks;
+mod waits;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(profiler_coverage, counting, profiler, latency);
+probe_tests::a_process_for_each_file!(profiler_coverage, counting, profiler, latency, waits);

@@ -18,13 +18,16 @@ mod panics;
 mod processes;
 mod replaced;
 mod stressed;
+mod threads;
 mod torn;
 mod triggers;
 mod values;
 mod when;
 mod written_and_read;
 
-probe_tests::a_process_for_each_file!(stressed, written_and_read, live, mapped, torn, nesting, triggers);
+probe_tests::a_process_for_each_file!(
+    stressed, written_and_read, live, mapped, torn, nesting, triggers, threads
+);
 
 use std::path::Path;
 

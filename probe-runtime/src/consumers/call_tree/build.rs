@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::nodes::{FoundNode, What};
-use super::{CallTree, Shape};
-use crate::engine::calls::{Calls, Function};
+use super::Shape;
+use super::nodes::{FoundNode, Nodes, What};
+#[cfg(feature = "perf")]
+use crate::consumers::waits::Waited;
+use crate::engine::calls::{Calls, Function, Meter};
 use crate::engine::clock::Scale;
 use probe_report::Place;
+#[cfg(feature = "perf")]
+use probe_report::Split;
 use probe_report::reports::Tree;
 
 /// A place of the merged tree.
@@ -17,6 +21,9 @@ struct Merged {
     polls: u64,
     own: u64,
     total: u64,
+    /// The waits of `own`, and of `total`.
+    #[cfg(feature = "perf")]
+    waits: [Waited; 2],
     /// The calls that were made inside of another call at this place, and the greatest number of
     /// them inside of each other.
     recursive: u64,
@@ -53,14 +60,22 @@ impl NodeKey {
     }
 }
 
-/// Merges the trees, sums them up, and sorts the places.
-pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, shape: Shape) -> Tree {
+/// Merges the trees, sums them up, and sorts the places. `nodes` finds the tree in a thread's
+/// memory.
+pub(super) fn build<const N: usize, M: Meter<N>>(
+    calls: &Calls<N, M>,
+    nodes_of: impl for<'a> Fn(&'a M::Head) -> &'a Nodes,
+    scale: Scale,
+    by_thread: bool,
+    shape: Shape,
+) -> Tree {
     let mut merged: Vec<Merged> = Vec::new();
     let mut known: HashMap<(Option<usize>, NodeKey), usize> = HashMap::new();
     let mut lost = calls.lost();
     for local in calls.heads() {
-        lost += local.head().lost();
-        let all: Vec<_> = local.head().iter().collect();
+        let tree = nodes_of(local.head());
+        lost += tree.lost();
+        let all: Vec<_> = tree.iter().collect();
         let shown = shown(&all);
         // Indexed by this thread's nodes; `None` for one that is no place of its own.
         let mut placed: Vec<Option<Placed>> = Vec::new();
@@ -98,6 +113,8 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             it.calls += found.calls;
             it.polls += found.polls;
             it.own += found.own;
+            #[cfg(feature = "perf")]
+            it.waits[0].add(found.waits);
             if level > 0 {
                 it.recursive += found.calls;
                 it.levels = it.levels.max(level);
@@ -105,20 +122,39 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             placed.push(Some(Placed { at, parent: found.parent, function, level }));
         }
     }
+    sum_up(&mut merged);
+    let nodes = places(&merged, calls.functions(), scale, shape);
+    Tree::new(nodes, lost, calls.left_out(), calls.period())
+}
+
+/// Sums up what lies below each place.
+fn sum_up(merged: &mut [Merged]) {
     // Children come after their parents.
     for at in (0..merged.len()).rev() {
         merged[at].total += merged[at].own;
+        #[cfg(feature = "perf")]
+        {
+            let own = merged[at].waits[0];
+            merged[at].waits[1].add(own);
+        }
         if let Some(parent) = merged[at].parent {
             merged[parent].total += merged[at].total;
+            #[cfg(feature = "perf")]
+            {
+                let total = merged[at].waits[1];
+                merged[parent].waits[1].add(total);
+            }
         }
     }
+}
+
+/// Lists the places: each with those below it, the longest first.
+fn places(merged: &[Merged], functions: &[Function], scale: Scale, shape: Shape) -> Vec<Place<'static>> {
     let place = |key: &NodeKey| match key {
-        NodeKey::Function(function) => {
-            (calls.functions()[*function].file().to_owned(), calls.functions()[*function].line())
-        }
+        NodeKey::Function(function) => (functions[*function].file().to_owned(), functions[*function].line()),
         NodeKey::Thread(..) => Default::default(),
     };
-    let names: Vec<_> = merged.iter().map(|it| it.key.name(calls.functions())).collect();
+    let names: Vec<_> = merged.iter().map(|it| it.key.name(functions)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); merged.len() + 1];
     for (at, it) in merged.iter().enumerate() {
         children[it.parent.map_or(0, |parent| parent + 1)].push(at);
@@ -153,12 +189,16 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             polls: it.polls,
             total: scale.nanoseconds(it.total),
             own: scale.nanoseconds(it.own),
+            #[cfg(feature = "perf")]
+            splits: shape.is_split.then(|| it.splits(scale)),
+            #[cfg(not(feature = "perf"))]
+            splits: None,
             recursive: it.recursive,
             levels: it.levels,
             below: 0,
         });
     }
-    Tree::new(nodes, lost, calls.left_out(), calls.period())
+    nodes
 }
 
 /// Returns which nodes are shown: not those that were left, with all below them.
@@ -181,6 +221,23 @@ fn outer(merged: &[Merged], parent: Option<usize>, key: &NodeKey) -> Option<usiz
 
 impl Merged {
     fn new(key: NodeKey, parent: Option<usize>) -> Self {
-        Self { key, parent, calls: 0, polls: 0, own: 0, total: 0, recursive: 0, levels: 0 }
+        Self {
+            key,
+            parent,
+            calls: 0,
+            polls: 0,
+            own: 0,
+            total: 0,
+            #[cfg(feature = "perf")]
+            waits: Default::default(),
+            recursive: 0,
+            levels: 0,
+        }
+    }
+
+    /// Returns where the time in itself and below went, and that in itself.
+    #[cfg(feature = "perf")]
+    fn splits(&self, scale: Scale) -> [Split; 2] {
+        [self.waits[1].split(self.total, scale), self.waits[0].split(self.own, scale)]
     }
 }

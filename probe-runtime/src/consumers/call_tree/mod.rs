@@ -2,6 +2,8 @@
 
 mod build;
 mod nodes;
+#[cfg(feature = "perf")]
+mod split;
 
 use nodes::Nodes;
 
@@ -64,6 +66,9 @@ use probe_report::reports::Tree;
 pub struct CallTree {
     clock: Clock,
     calls: LazyCalls<1, Self>,
+    /// In place of `calls`, if the time is split.
+    #[cfg(feature = "perf")]
+    split: Option<split::SplitCalls>,
     shape: Shape,
 }
 
@@ -74,6 +79,9 @@ struct Shape {
     depth: Option<usize>,
     /// Whether a recursive call has a place of its own.
     is_unfolded: bool,
+    /// Whether the time of each is split.
+    #[cfg(feature = "perf")]
+    is_split: bool,
 }
 
 impl CallTree {
@@ -136,13 +144,49 @@ impl CallTree {
         self
     }
 
-    /// Creates a tree with the options of `PROBES`: `call-tree(depth=8, recursion=full)`.
+    /// Splits the time of each place into CPU time and waits, as `Latency::cpu` does, with the same
+    /// columns, at the same cost and under the same conditions.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use probe_runtime::{CallTree, probe, select};
+    ///
+    /// #[probe]
+    /// fn nap() {
+    ///     std::thread::sleep(Duration::from_millis(1));
+    /// }
+    ///
+    /// match select("**::nap")?.attach(CallTree::new().cpu()) {
+    ///     Ok(calls) => {
+    ///         nap();
+    ///         let tree = calls.tree();
+    ///         let split = tree[0].split().unwrap();
+    ///         assert!(split.blocked > 0 && split.cpu < tree[0].total());
+    ///         println!("{tree}");
+    ///     }
+    ///     Err(error) => println!("the system does not permit it: {error}"),
+    /// }
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[cfg(feature = "perf")]
+    #[must_use]
+    pub fn cpu(mut self) -> Self {
+        self.split = Some(split::SplitCalls::new(self.clock));
+        self.shape.is_split = true;
+        self
+    }
+
+    /// Creates a tree with the options of `PROBES`: `call-tree(depth=8, recursion=full, cpu)`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         settings.iter().try_fold(Self::new(), |tree, it| match (it.name(), it.value()) {
             ("depth", levels) => match levels.parse() {
                 Ok(levels) if levels > 0 => Ok(tree.depth(levels)),
                 _ => Err(it.invalid_value(format!("`{levels}` is not a depth; write `depth=8`"))),
             },
+            #[cfg(feature = "perf")]
+            ("cpu", "") => Ok(tree.cpu()),
+            #[cfg(feature = "perf")]
+            ("cpu", _) => Err(it.invalid_value("`cpu` has no value; write `call-tree(cpu)`")),
             (_, "full") => Ok(tree.unfolded()),
             (_, "folded") => Ok(tree),
             (_, other) => Err(it.invalid_value(format!("recursion is `folded` or `full`, not `{other}`"))),
@@ -160,8 +204,12 @@ impl CallTree {
     }
 
     fn build(&self, by_thread: bool) -> Tree {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.build(by_thread, self.shape);
+        }
         self.calls.get().map_or_else(Tree::default, |calls| {
-            build::build(calls, self.clock.scale(), by_thread, self.shape)
+            build::build(calls, |nodes| nodes, self.clock.scale(), by_thread, self.shape)
         })
     }
 }
@@ -197,17 +245,30 @@ impl Consumer for CallTree {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.prepare(probes);
+        }
         self.calls.prepare(probes)
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.join(probes);
+        }
         self.calls.join(probes)
     }
 
+    // Where the time is split, the quick part finds no calls, and leaves each hit to `hit`.
     hits_quickly!();
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.hit(event);
+        }
         self.calls.hit(event, self);
     }
 }

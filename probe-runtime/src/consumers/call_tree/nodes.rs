@@ -10,6 +10,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(feature = "perf")]
+use crate::consumers::waits::{Numbers, WaitSums, Waited};
 use crate::engine::calls::add_single_writer;
 use crate::engine::per_thread::{Local, Zeroed};
 
@@ -34,6 +36,9 @@ pub struct Nodes {
     all: [Node; NODES],
     /// Numbers of nodes, at the hash of their parent and function.
     places: [AtomicU32; PLACES],
+    /// The waits of each node itself, if time is split.
+    #[cfg(feature = "perf")]
+    waits: [WaitSums; NODES],
 }
 
 // SAFETY: atomics only.
@@ -71,6 +76,8 @@ pub(super) struct FoundNode {
     pub(super) calls: u64,
     pub(super) polls: u64,
     pub(super) own: u64,
+    #[cfg(feature = "perf")]
+    pub(super) waits: Waited,
     /// Whether a call was moved to another place, and none has ended here.
     pub(super) is_left: bool,
 }
@@ -110,6 +117,15 @@ impl Nodes {
             add_single_writer(&place.calls, 1);
         }
         add_single_writer(&place.own, own);
+    }
+
+    /// Adds the growth of the numbers in a call or a poll with this note itself.
+    #[cfg(feature = "perf")]
+    #[inline]
+    pub(super) fn add_waits(&self, note: u64, own: Numbers) {
+        if let Some(waits) = usize::try_from(note).ok().and_then(|at| self.waits.get(at)) {
+            waits.add(own);
+        }
     }
 
     #[inline]
@@ -176,7 +192,11 @@ impl Nodes {
     /// Iterates over all nodes in order of creation. Parents are indices, from 0.
     pub(super) fn iter(&self) -> impl Iterator<Item = FoundNode> {
         let len = self.len.load(Acquire) as usize;
-        self.all.iter().skip(1).take(len).map(|node| {
+        self.all.iter().enumerate().skip(1).take(len).map(|(at, node)| {
+            #[cfg(feature = "perf")]
+            let waits = Waited::of(&self.waits[at]);
+            #[cfg(not(feature = "perf"))]
+            let _ = at;
             let parent = node.parent.load(Relaxed);
             let name = node.name.each_ref().map(|word| word.load(Relaxed).to_le_bytes());
             let mut bytes = [0; 16];
@@ -190,7 +210,16 @@ impl Nodes {
             let [calls, polls, own] =
                 [&node.calls, &node.polls, &node.own].map(|number| number.load(Relaxed));
             let is_moved = parent.is_some() && node.thread.load(Relaxed) != 0;
-            FoundNode { what, parent, calls, polls, own, is_left: is_moved && calls + polls + own == 0 }
+            FoundNode {
+                what,
+                parent,
+                calls,
+                polls,
+                own,
+                #[cfg(feature = "perf")]
+                waits,
+                is_left: is_moved && calls + polls + own == 0,
+            }
         })
     }
 }

@@ -4,6 +4,8 @@
 #![expect(unsafe_code, reason = "see above")]
 
 mod report;
+#[cfg(feature = "perf")]
+mod split;
 mod sums;
 
 use std::sync::atomic::AtomicU64;
@@ -12,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use report::{FunctionLatency, Latencies};
 
 use super::buckets::Buckets;
-use crate::engine::calls::{CallEnd, Calls, LazyCalls, Meter, add_single_writer};
+use crate::engine::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::engine::clock::Clock;
 use crate::engine::control::{Baseline, Consumer, ProbeSet};
 use crate::engine::dispatch::Event;
@@ -20,6 +22,7 @@ use crate::engine::error::Error;
 use crate::engine::per_thread::Zeroed;
 use crate::engine::registry::ProbeId;
 use probe_lang::{ParseError, Setting};
+use sums::LatencySums;
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
@@ -43,6 +46,8 @@ use probe_lang::{ParseError, Setting};
 /// most 1.6 %. After a [reset](Self::reset), extremes may be bounds, as in any
 /// [difference](Latencies::since). The cost of measuring is not subtracted: about half of a pair of
 /// hits (figure `latency`) is in the call's own time, and all of it in the caller's.
+///
+/// With [`cpu`](Self::cpu), the time is split into CPU time and waits.
 ///
 /// Cost: see the figures `latency` and `sites`. Memory: for each thread that hits, half a megabyte
 /// of addresses, and 11 KiB for each function. Only touched pages take memory: one to three of
@@ -77,6 +82,9 @@ pub struct Latency {
     /// Whether its JSON has the buckets of each function.
     shows_buckets: bool,
     calls: LazyCalls<1, Self>,
+    /// In place of `calls`, if the time is split.
+    #[cfg(feature = "perf")]
+    split: Option<split::SplitCalls>,
     began: Baseline<Latencies>,
 }
 
@@ -106,12 +114,61 @@ impl Latency {
         Self::default()
     }
 
-    /// Creates a consumer with the options of `PROBES`: `latency(buckets)`.
+    /// Splits the time of calls into [CPU time and waits](Split), from the kernel's records of each
+    /// thread's switches (Linux). They need no rights, unless `kernel.perf_event_paranoid` is above
+    /// 2; attaching fails where they are not permitted. A hit makes no system call, but for a
+    /// thread's first one. For a future, the time of its polls is split.
+    ///
+    /// | column | meaning |
+    /// |---|---|
+    /// | `self cpu`, `cpu` | the part of `self` and of `total` on a processor |
+    /// | `blocked` | the part of `total` in which the thread slept, or waited for another thread, a file or a device |
+    /// | `ready` | the part of `total` in which other threads had the processor |
+    /// | `unknown` | the part of `total` whose waits are not known: the kernel keeps some seven hundred of them between two hits of a thread, and locks no memory beyond its limits |
+    ///
+    /// The kernel's work for the thread is CPU time. So is time that a host takes from a virtual
+    /// machine.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use probe_runtime::{Latency, probe, select};
+    ///
+    /// #[probe]
+    /// fn nap() {
+    ///     std::thread::sleep(Duration::from_millis(1));
+    /// }
+    ///
+    /// let latency = match select("**::nap")?.attach(Latency::new().cpu()) {
+    ///     Ok(latency) => latency,
+    ///     Err(error) => {
+    ///         println!("the system does not permit it: {error}");
+    ///         return Ok(());
+    ///     }
+    /// };
+    /// nap();
+    /// let latencies = latency.latencies();
+    /// let split = latencies[0].split().unwrap();
+    /// assert!(split.blocked > 0 && split.cpu < latencies[0].total());
+    /// println!("{latencies}");
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[cfg(feature = "perf")]
+    #[must_use]
+    pub fn cpu(mut self) -> Self {
+        self.split = Some(split::SplitCalls::new(self.clock));
+        self
+    }
+
+    /// Creates a consumer with the options of `PROBES`: `latency(buckets, cpu)`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        match settings.iter().find(|it| !it.value().is_empty()) {
-            Some(it) => Err(it.invalid_value("`buckets` has no value; write `latency(buckets)`")),
-            None => Ok(Self { shows_buckets: !settings.is_empty(), ..Self::default() }),
-        }
+        settings.iter().try_fold(Self::new(), |latency, it| match it.name() {
+            name if !it.value().is_empty() => {
+                Err(it.invalid_value(format!("`{name}` has no value; write `latency({name})`")))
+            }
+            #[cfg(feature = "perf")]
+            "cpu" => Ok(latency.cpu()),
+            _ => Ok(Self { shows_buckets: true, ..latency }),
+        })
     }
 
     /// Returns everything measured so far, on all threads, including ended ones. Every call that
@@ -123,7 +180,7 @@ impl Latency {
 
     /// Returns the same, of the functions with these probes only.
     pub(crate) fn latencies_only(&self, probes: &[ProbeId]) -> Latencies {
-        self.began.now(|| self.read(|calls| calls.functions_with(probes)), Latencies::since)
+        self.began.now(|| self.read(Some(probes)), Latencies::since)
     }
 
     /// Restarts the measurement: from now on, [`latencies`](Self::latencies) and the reports
@@ -156,13 +213,63 @@ impl Latency {
 
     /// Returns everything measured since attaching, regardless of resets. Collectors get this.
     pub(crate) fn all_latencies(&self) -> Latencies {
-        self.read(|calls| (0..calls.functions().len()).collect())
+        self.read(None)
     }
 
-    /// Reads the functions with the chosen numbers.
-    fn read(&self, choose: impl FnOnce(&Calls<1, Self>) -> Vec<usize>) -> Latencies {
-        let read = |calls| Latencies::new(calls, &choose(calls), self.clock.scale(), self.shows_buckets);
-        self.calls.get().map_or_else(Latencies::default, read)
+    /// Reads the functions with these probes, or all.
+    fn read(&self, only: Option<&[ProbeId]>) -> Latencies {
+        let (scale, shows_buckets) = (self.clock.scale(), self.shows_buckets);
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.read(only, scale, shows_buckets);
+        }
+        let Some(calls) = self.calls.get() else { return Latencies::default() };
+        let sums =
+            |parts: &mut dyn Iterator<Item = &FunctionTimes>, is_future| LatencySums::new(parts, is_future);
+        Latencies::new(calls, only, scale, shows_buckets, sums)
+    }
+}
+
+/// The kind of call or poll that has ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    is_poll: bool,
+    is_recursive: bool,
+    /// The time from entry to exit, if that was the end of the call.
+    total: Option<u64>,
+}
+
+impl Ended {
+    #[inline(always)]
+    fn of<const N: usize, H, P>(ended: &CallEnd<'_, N, H, P>) -> Self {
+        let total = ended.completed.map(|call| call.total[0]);
+        Self { is_poll: ended.is_poll, is_recursive: ended.is_recursive, total }
+    }
+}
+
+impl FunctionTimes {
+    /// Adds a call or a poll that has ended.
+    #[inline(always)]
+    fn add(&self, elapsed: u64, own: u64, ended: Ended) {
+        let raise = |number: &AtomicU64, to: u64| {
+            if to > number.load(Relaxed) {
+                number.store(to, Relaxed);
+            }
+        };
+        add_single_writer(&self.busy, elapsed);
+        add_single_writer(&self.own, own);
+        if ended.is_poll {
+            add_single_writer(&self.polls, 1);
+        }
+        let Some(total) = ended.total else { return };
+        if ended.is_poll {
+            add_single_writer(&self.total, total);
+        } else if ended.is_recursive {
+            add_single_writer(&self.recursive, total);
+        }
+        raise(&self.longest, total);
+        raise(&self.shortest, !total);
+        self.buckets.record(total);
     }
 }
 
@@ -175,27 +282,7 @@ impl Meter<1> for Latency {
 
     #[inline(always)]
     fn end(&self, ended: &CallEnd<'_, 1, (), FunctionTimes>) {
-        let times = ended.part;
-        let raise = |number: &AtomicU64, to: u64| {
-            if to > number.load(Relaxed) {
-                number.store(to, Relaxed);
-            }
-        };
-        add_single_writer(&times.busy, ended.elapsed[0]);
-        add_single_writer(&times.own, ended.own()[0]);
-        if ended.is_poll {
-            add_single_writer(&times.polls, 1);
-        }
-        let Some(call) = ended.completed else { return };
-        let [total] = call.total;
-        if ended.is_poll {
-            add_single_writer(&times.total, total);
-        } else if ended.is_recursive {
-            add_single_writer(&times.recursive, total);
-        }
-        raise(&times.longest, total);
-        raise(&times.shortest, !total);
-        times.buckets.record(total);
+        ended.part.add(ended.elapsed[0], ended.own()[0], Ended::of(ended));
     }
 }
 
@@ -207,17 +294,30 @@ impl Consumer for Latency {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.prepare(probes);
+        }
         self.calls.prepare(probes)
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.join(probes);
+        }
         self.calls.join(probes)
     }
 
+    // Where the time is split, the quick part finds no calls, and leaves each hit to `hit`.
     hits_quickly!();
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
+        #[cfg(feature = "perf")]
+        if let Some(split) = &self.split {
+            return split.hit(event);
+        }
         self.calls.hit(event, self);
     }
 }

@@ -4,14 +4,17 @@ use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 
-use super::Latency;
 use super::sums::LatencySums;
-use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
+#[cfg(feature = "perf")]
+use crate::consumers::waits::Refused;
+use crate::engine::calls::{Calls, Function, LeftOut, Meter, Unpaired};
 use crate::engine::clock::Scale;
 use crate::engine::order::Sorted;
+use crate::engine::registry::ProbeId;
 use crate::report::{FixedColumns, ReportSource, Rows, functions, head, json, left_out, missing, shown};
+use probe_report::source::Columns;
 use probe_report::source::Period;
-use probe_report::{Body, Bound, Cell, Definition, Row, Table, TableCell, Time};
+use probe_report::{Body, Bound, Cell, Definition, Row, Split, Table, TableCell, Time};
 
 /// The measurements of one function. Times are in nanoseconds.
 ///
@@ -89,6 +92,27 @@ impl FunctionLatency {
     /// function.
     pub fn own(&self) -> u64 {
         self.scale.nanoseconds(self.sums.own)
+    }
+
+    /// Returns the parts of [`busy`](Self::busy). Recursive calls are in the outermost one. `None`
+    /// unless the time is [split](super::Latency::cpu).
+    #[cfg(feature = "perf")]
+    pub fn split(&self) -> Option<Split> {
+        self.sums.waits.as_ref().map(|waits| waits.split(self.sums.busy_once(), self.scale))
+    }
+
+    /// Returns the same of [`own`](Self::own).
+    #[cfg(feature = "perf")]
+    pub fn own_split(&self) -> Option<Split> {
+        self.sums.waits.as_ref().map(|waits| waits.own_split(self.sums.own, self.scale))
+    }
+
+    /// Returns both; `None` unless the time is split.
+    fn splits(&self) -> Option<[Split; 2]> {
+        #[cfg(feature = "perf")]
+        return self.split().zip(self.own_split()).map(|(all, own)| [all, own]);
+        #[cfg(not(feature = "perf"))]
+        None
     }
 
     /// Returns the mean time of a call, recursive ones included; 0 if none has ended.
@@ -170,24 +194,40 @@ pub struct Latencies {
     lost: u64,
     period: Period,
     shows_buckets: bool,
+    #[cfg(feature = "perf")]
+    pub(super) refused: Refused,
 }
 
 impl Latencies {
-    /// Reads the functions with these numbers.
-    pub(super) fn new(
-        calls: &Calls<1, Latency>,
-        chosen: &[usize],
+    /// Reads the functions with these probes, or all. `sums` adds up a function's memory of all
+    /// threads; its flag says whether that is a future.
+    pub(super) fn new<const N: usize, M: Meter<N>>(
+        calls: &Calls<N, M>,
+        only: Option<&[ProbeId]>,
         scale: Scale,
         shows_buckets: bool,
+        sums: impl Fn(&mut dyn Iterator<Item = &M::Part>, bool) -> LatencySums,
     ) -> Self {
         let period = calls.period();
-        let function = |&number: &usize| {
+        let function = |number: usize| {
             let function = &calls.functions()[number];
-            let sums = LatencySums::new(calls.parts(number), function.is_future());
+            let sums = sums(&mut calls.parts(number), function.is_future());
             FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
-        let functions = chosen.iter().map(function).collect();
-        Self { functions, left_out: calls.left_out(), lost: calls.lost(), period, shows_buckets }.sorted()
+        let functions = match only {
+            Some(probes) => calls.functions_with(probes).into_iter().map(function).collect(),
+            None => (0..calls.functions().len()).map(function).collect(),
+        };
+        Self {
+            functions,
+            left_out: calls.left_out(),
+            lost: calls.lost(),
+            period,
+            shows_buckets,
+            #[cfg(feature = "perf")]
+            refused: Refused::default(),
+        }
+        .sorted()
     }
 
     fn sorted(mut self) -> Self {
@@ -243,6 +283,8 @@ impl Latencies {
             lost: self.lost.saturating_sub(earlier.lost),
             period: self.period.after(earlier.period),
             shows_buckets: self.shows_buckets,
+            #[cfg(feature = "perf")]
+            refused: self.refused,
         }
         .sorted()
     }
@@ -257,7 +299,16 @@ impl Latencies {
     /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading
     /// that names the units.
     pub fn to_csv(&self) -> String {
-        COLUMNS.csv(&self.functions)
+        if self.is_split() {
+            let numbers = [COLUMNS.numbers, SPLIT_COLUMNS].concat();
+            Columns { function: COLUMNS.function, numbers: &numbers }.csv(&self.functions)
+        } else {
+            COLUMNS.csv(&self.functions)
+        }
+    }
+
+    fn is_split(&self) -> bool {
+        self.functions.iter().any(|it| it.splits().is_some())
     }
 }
 
@@ -283,9 +334,24 @@ const COLUMNS: FixedColumns<FunctionLatency, u64> = FixedColumns {
     ],
 };
 
+type Column = (&'static str, fn(&FunctionLatency) -> u64);
+
+/// Further columns if the time is split.
+const SPLIT_COLUMNS: &[Column] = &[
+    ("cpu_ns", |it| it.splits().unwrap_or_default()[0].cpu),
+    ("blocked_ns", |it| it.splits().unwrap_or_default()[0].blocked),
+    ("ready_ns", |it| it.splits().unwrap_or_default()[0].ready),
+    ("unknown_ns", |it| it.splits().unwrap_or_default()[0].unknown),
+    ("self_cpu_ns", |it| it.splits().unwrap_or_default()[1].cpu),
+    ("self_blocked_ns", |it| it.splits().unwrap_or_default()[1].blocked),
+    ("self_ready_ns", |it| it.splits().unwrap_or_default()[1].ready),
+    ("self_unknown_ns", |it| it.splits().unwrap_or_default()[1].unknown),
+];
+
 impl FunctionLatency {
     pub(crate) fn row(&self) -> Row<'_> {
-        COLUMNS.row(self)
+        let split = SPLIT_COLUMNS.iter().filter(|_| self.splits().is_some());
+        split.fold(COLUMNS.row(self), |row, (name, number)| row.with(*name, number(self)))
     }
 
     /// Returns the buckets with calls: the number of each, which is the same in all readings of an
@@ -326,7 +392,17 @@ impl ReportSource for Latencies {
         // Columns that are empty for all functions are left out.
         let has_futures = seen().any(|it| it.function.is_future());
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
-        let mut heading = vec!["function", "calls", "self", "total", "mean", "p50", "p99", "max"];
+        let is_split = self.is_split();
+        let has_unknown = seen().filter_map(FunctionLatency::splits).any(|[all, _]| all.unknown != 0);
+        let mut heading = if is_split {
+            vec!["function", "calls", "self", "self cpu", "total", "cpu", "blocked", "ready"]
+        } else {
+            vec!["function", "calls", "self", "total"]
+        };
+        if has_unknown {
+            heading.push("unknown");
+        }
+        heading.extend(["mean", "p50", "p99", "max"]);
         if has_futures {
             heading.extend(["polls", "elapsed", "cancelled", "pending"]);
         }
@@ -337,10 +413,20 @@ impl ReportSource for Latencies {
         for it in seen() {
             let of_calls = |time: u64| (it.calls() != 0).then_some(Time(time));
             let of_futures = |number: u64| it.function.is_future().then_some(number);
+            let [all, own] = it.splits().unwrap_or_default();
             table.push(Definition::from(it.function())).push(it.calls()).push(Time(it.own()));
+            if is_split {
+                table.push(Time(own.cpu));
+            }
             // As in a tree of calls: without the waits between a future's polls.
             let total = if it.function.is_future() { Some(Time(it.busy())) } else { of_calls(it.total()) };
             table.push(total);
+            if is_split {
+                table.push(Time(all.cpu)).push(Time(all.blocked)).push(Time(all.ready));
+            }
+            if has_unknown {
+                table.push(Time(all.unknown));
+            }
             for time in [it.mean(), it.quantile(0.5), it.quantile(0.99)] {
                 table.push(of_calls(time));
             }
@@ -359,6 +445,11 @@ impl ReportSource for Latencies {
             }
         }
         Body::Table(table)
+    }
+
+    #[cfg(feature = "perf")]
+    fn notes(&self) -> Vec<String> {
+        self.refused.note().into_iter().chain(ReportSource::missing(self)).collect()
     }
 
     fn missing(&self) -> Vec<String> {

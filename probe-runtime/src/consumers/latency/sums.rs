@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::buckets::{BUCKETS, values, within};
 use super::FunctionTimes;
 use super::report::Distribution;
+#[cfg(feature = "perf")]
+use super::split::FunctionWaited;
 use crate::engine::clock::Scale;
 use probe_report::grown;
 
@@ -18,6 +20,12 @@ pub(super) struct LatencySums {
     pub(super) busy: u64,
     pub(super) own: u64,
     pub(super) polls: u64,
+    /// The part of `busy` in calls inside of a call of the function.
+    #[cfg(feature = "perf")]
+    recursive: u64,
+    /// If the time is split.
+    #[cfg(feature = "perf")]
+    pub(super) waits: Option<FunctionWaited>,
     /// Both are 0 if no call has ended.
     pub(super) shortest: Extreme,
     pub(super) longest: Extreme,
@@ -50,6 +58,10 @@ impl LatencySums {
             let sum = if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
             sums.sum += sum;
             sums.total += sum.saturating_sub(recursive);
+            #[cfg(feature = "perf")]
+            {
+                sums.recursive += recursive;
+            }
             sums.busy += times.busy.load(Relaxed);
             sums.own += times.own.load(Relaxed);
             sums.polls += times.polls.load(Relaxed);
@@ -62,6 +74,12 @@ impl LatencySums {
             sums.longest.ticks = longest;
         }
         sums
+    }
+
+    /// Returns `busy` without the calls inside of a call of the function.
+    #[cfg(feature = "perf")]
+    pub(super) fn busy_once(&self) -> u64 {
+        self.busy.saturating_sub(self.recursive)
     }
 
     /// Returns the sums after an earlier reading. Numbers in a thread's memory never decrease, so
@@ -83,6 +101,10 @@ impl LatencySums {
             busy: less(|it| it.busy),
             own: less(|it| it.own),
             polls: less(|it| it.polls),
+            #[cfg(feature = "perf")]
+            recursive: less(|it| it.recursive),
+            #[cfg(feature = "perf")]
+            waits: self.waits.map(|waits| waits.since(earlier.waits.unwrap_or_default())),
             shortest: extreme(buckets.first(), |it| it.shortest, u64::lt),
             longest: extreme(buckets.last(), |it| it.longest, u64::gt),
             buckets,
@@ -121,10 +143,10 @@ mod tests {
             sum,
             busy: sum,
             own: sum,
-            polls: 0,
             shortest: exact(calls.iter().min()),
             longest: exact(calls.iter().max()),
             buckets: buckets.into_iter().collect(),
+            ..LatencySums::default()
         }
     }
 

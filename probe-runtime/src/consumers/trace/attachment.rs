@@ -149,7 +149,8 @@ impl Attachment<Trace> {
         };
         let line =
             format!("{} lost, and {written} written; the trace shows each gap{advice}", was(lost, "event"));
-        (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
+        let off = self.recording.get().and_then(|recording| recording.off_note());
+        (lost != 0).then_some(line).into_iter().chain(self.ring_file().1).chain(off)
     }
 
     /// Returns whether this is a forked child, which lacks the thread that writes.
@@ -224,6 +225,8 @@ impl fmt::Display for Attachment<Trace> {
             None => write!(f, "memory, for a report as .{}", Format::Perfetto.ending())?,
         }
         problem.map_or(Ok(()), |problem| write!(f, "\n{problem}"))?;
-        footnotes(&notes(self.untyped()), f)
+        let off = self.recording.get().and_then(|recording| recording.off_note());
+        let notes: Vec<_> = off.into_iter().chain(notes(self.untyped())).collect();
+        footnotes(&notes, f)
     }
 }

@@ -80,7 +80,7 @@ impl Form {
         TraceFile::begin(&mut head, &recording.about(false))?;
         let mut live = Live::new(head, file)?;
         // No thread hits yet.
-        let mut rings = DrainedRings { shape: recording.shape, rings: Vec::new() };
+        let mut rings = DrainedRings { shape: recording.shape, rings: Vec::new(), off: HashMap::new() };
         live.advance(&words_of(recording.began), &mut rings)?;
         let whole = (live.writer().length(), 0);
         Ok(Self::Perfetto(Box::new(PerfettoFile { live, defined: 0, whole })))
@@ -223,6 +223,7 @@ impl PerfettoFile {
         self.defined += later.len();
         let mut rings = DrainedRings::of(recording);
         if is_last {
+            rings.off = recording.last_off().into_iter().collect();
             self.live.finish(&now, &mut rings)?;
         } else {
             self.live.advance(&now, &mut rings)?;
@@ -274,6 +275,8 @@ fn copy(recording: &Recording, file: &mut TraceFile<GuardedFile>, limit: Option<
 struct DrainedRings<'a> {
     shape: Shape,
     rings: Vec<Option<(Ring<'a>, u64)>>,
+    /// Times off the processor after the last hits, once no thread hits any more.
+    off: HashMap<u64, Vec<u64>>,
 }
 
 impl<'a> DrainedRings<'a> {
@@ -284,7 +287,7 @@ impl<'a> DrainedRings<'a> {
             rings.resize(rings.len().max(number + 1), None);
             rings[number] = Some((ring, ring.drained()));
         }
-        Self { shape: recording.shape, rings }
+        Self { shape: recording.shape, rings, off: HashMap::new() }
     }
 
     fn ring(&self, number: u64) -> Option<Ring<'a>> {
@@ -300,6 +303,10 @@ impl Rings for DrainedRings<'_> {
 
     fn head(&self, ring: u64) -> [u64; ring::WORDS] {
         self.ring(ring).map_or([0; ring::WORDS], Ring::head_words)
+    }
+
+    fn off(&self, ring: u64) -> Vec<u64> {
+        self.off.get(&ring).cloned().unwrap_or_default()
     }
 
     fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part {

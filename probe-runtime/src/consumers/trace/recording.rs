@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use probe_trace::layout::ring;
+use probe_trace::layout::{off, ring};
 
 use super::definitions::{self, LaterDefinitions};
 use super::file::{self, ClockReading, TraceHeader};
+use super::off_times::OffTimes;
 use super::payload;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use super::ring_file::RingFile;
@@ -58,17 +59,25 @@ pub(super) struct Recording {
     is_clock_cheap: bool,
     /// The events in the file, where that had to end before the trace.
     kept: OnceLock<u64>,
+    /// The threads' times off the processor, if they are recorded.
+    off: Option<OffTimes>,
+}
+
+/// The settings of a recording.
+pub(super) struct Wanted<'a> {
+    pub(super) shape: Shape,
+    /// The most rings.
+    pub(super) most: usize,
+    pub(super) text_limit: usize,
+    pub(super) clock: Clock,
+    /// The file that the rings lie in.
+    pub(super) path: Option<&'a Path>,
+    pub(super) off: Option<OffTimes>,
 }
 
 impl Recording {
-    pub(super) fn new(
-        probes: &ProbeSet,
-        shape: Shape,
-        most: usize,
-        text_limit: usize,
-        clock: Clock,
-        path: Option<&Path>,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(probes: &ProbeSet, wanted: Wanted<'_>) -> Result<Self, Error> {
+        let Wanted { shape, most, text_limit, clock, path, off } = wanted;
         let began = ClockReading::now(clock);
         let boot = time::boot_id();
         #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
@@ -102,6 +111,7 @@ impl Recording {
             most,
             text_limit,
             kept: OnceLock::new(),
+            off,
             is_clock_cheap: (0..8).any(|_| took() < VDSO_NANOSECONDS),
         })
     }
@@ -161,7 +171,11 @@ impl Recording {
     /// Records a hit.
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) {
-        let hit = Hit { now: self.clock.now(), thread: event.thread(), generation: event.generation() };
+        let now = match &self.off {
+            Some(off) => off.now(event, self.clock, |thread, words| self.record_off(event, thread, words)),
+            None => self.clock.now(),
+        };
+        let hit = Hit { now, thread: event.thread(), generation: event.generation() };
         let Some(local) = self.rings.known(event) else { return self.first(event, hit) };
         let ring = Ring { head: local.head(), words: local.parts() };
         let values = event.values();
@@ -182,7 +196,32 @@ impl Recording {
     pub(super) fn recorder(&self) -> Option<Recorder> {
         // SAFETY: the word is that of the rings, whose heads have the layout asserted in `ring`. A
         // ring's words lie at their positions from its origin, and only its thread writes there.
-        self.clock.is_counter().then(|| unsafe { Recorder::new(self.rings.memory()) })
+        (self.clock.is_counter() && self.off.is_none()).then(|| unsafe { Recorder::new(self.rings.memory()) })
+    }
+
+    /// Records a time off the processor of the thread that makes this hit, if it has a ring, or of
+    /// the one that had the ring before.
+    #[cold]
+    fn record_off(&self, event: &Event<'_>, thread: u64, words: Option<[u64; off::WORDS]>) {
+        let Some(local) = self.rings.known(event) else { return };
+        let ring = Ring { head: local.head(), words: local.parts() };
+        if !ring.is_fresh() && (thread == event.thread() || thread == ring.thread()) {
+            let hit = Hit { now: self.clock.now(), thread, generation: event.generation() };
+            ring.off(self.shape, hit, words, |is_known| self.identity(local, is_known));
+        }
+    }
+
+    /// Returns a line about threads whose times off the processor are not recorded.
+    pub(super) fn off_note(&self) -> Option<String> {
+        self.off.as_ref()?.note()
+    }
+
+    /// Returns the times off the processor after the last hits: for each ring its number, and the
+    /// content of a block of them.
+    pub(super) fn last_off(&self) -> Vec<(u64, Vec<u64>)> {
+        let Some(off) = &self.off else { return Vec::new() };
+        let of_ring = |ring: Ring<'_>| (ring.number(), off.last(ring.thread()));
+        self.rings().map(of_ring).filter(|(_, words)| words.len() > 1).collect()
     }
 
     /// Records a hit of a thread that may not have a ring yet.

@@ -29,7 +29,7 @@
 
 use std::sync::atomic::compiler_fence;
 
-use probe_trace::layout::{control, event, ring, sub_buffer};
+use probe_trace::layout::{control, event, off, ring, sub_buffer};
 
 // The standard library's, or those of the model checker.
 use super::atomic::Ordering::{self, Acquire, Relaxed, Release};
@@ -67,6 +67,8 @@ pub(super) struct Head {
     /// finds 0.
     is_own: AtomicU64,
     late: LateLosses,
+    /// 1 if times off the processor found no room since the last one that did.
+    off_lost: AtomicU64,
     /// Events of threads that never got a sub-buffer here, since an earlier thread has left the
     /// ring full. They count as those of threads without a ring.
     ringless: AtomicU64,
@@ -152,6 +154,8 @@ pub(super) struct Identity {
 /// Words of a [control record](control) with one value, and of that of a gap.
 const CONTROL_WORDS: u64 = 3;
 const GAP_WORDS: u64 = 5;
+/// Words of a record of a time off the processor, and of one that says that some are lost before.
+const OFF_WORDS: u64 = 2 + off::WORDS as u64 + CONTROL_WORDS;
 const HEADER: u64 = sub_buffer::WORDS as u64;
 /// Words that are cleared at once.
 const CLEARED: u64 = 512;
@@ -258,6 +262,33 @@ impl<'a> Ring<'a> {
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Writes a time off the processor, or, for `None`, that such times are lost. A time without
+    /// room is lost.
+    pub(super) fn off(
+        self,
+        shape: Shape,
+        hit: Hit,
+        words: Option<[u64; off::WORDS]>,
+        identity: impl FnOnce(bool) -> Identity,
+    ) {
+        let head = self.head;
+        let is_same = head.thread.load(Relaxed) == hit.thread;
+        if !is_same || !self.has_room(OFF_WORDS) && !self.clear(shape, OFF_WORDS) {
+            if !self.is_next_free(shape) || self.advance(shape, hit, identity).is_none() {
+                head.off_lost.store(1, Relaxed);
+                return;
+            }
+            self.clear(shape, OFF_WORDS);
+        }
+        if words.is_none() || head.off_lost.load(Relaxed) != 0 {
+            self.control(hit, &[control::OFF_LOST, 1]);
+            head.off_lost.store(0, Relaxed);
+        }
+        if let Some([begin, end, about]) = words {
+            self.control(hit, &[control::OFF, begin, end, about]);
+        }
+    }
+
     /// Writes a control record of this kind and these values; there is room.
     fn control(self, hit: Hit, words: &[u64]) {
         let position = self.head.position.load(Acquire);
@@ -290,12 +321,7 @@ impl<'a> Ring<'a> {
         let is_first = position == 0;
         let current = position.saturating_sub(1) / shape.words;
         let next = if is_first { 0 } else { current + 1 };
-        let is_free = match shape.when_full {
-            WhenFull::Overwrite => true,
-            WhenFull::Wait => next < head.drained.load(Acquire) + shape.sub_buffers,
-            WhenFull::Stop => next < shape.sub_buffers,
-        };
-        if !is_free {
+        if !self.is_next_free(shape) {
             self.lose(hit);
             self.report_losses(shape);
             return None;
@@ -354,6 +380,17 @@ impl<'a> Ring<'a> {
         Some(())
     }
 
+    /// Returns whether the sub-buffer after the current one may be begun.
+    fn is_next_free(self, shape: Shape) -> bool {
+        let position = self.head.position.load(Acquire);
+        let next = if position == 0 { 0 } else { (position - 1) / shape.words + 1 };
+        match shape.when_full {
+            WhenFull::Overwrite => true,
+            WhenFull::Wait => next < self.head.drained.load(Acquire) + shape.sub_buffers,
+            WhenFull::Stop => next < shape.sub_buffers,
+        }
+    }
+
     fn has_room(self, words: u64) -> bool {
         self.head.end.load(Relaxed).saturating_sub(self.head.position.load(Relaxed)) >= words
     }
@@ -367,7 +404,7 @@ impl<'a> Ring<'a> {
     /// middle it was forked has left there.
     pub(super) fn begin(self, number: u64) {
         let Self { head, .. } = self;
-        let others = [&head.end, &head.origin, &head.base, &head.generation, &head.lap];
+        let others = [&head.end, &head.origin, &head.base, &head.generation, &head.lap, &head.off_lost];
         let shown = head.shown().map(|(_, of)| of);
         shown.into_iter().chain(others).for_each(|of| of.store(0, Relaxed));
         self.forget_late();
@@ -382,6 +419,11 @@ impl<'a> Ring<'a> {
     /// Returns whether a record was written in this process.
     pub(super) fn has_begun(self) -> bool {
         self.head.position.load(Acquire) != 0 && !self.is_fresh()
+    }
+
+    /// Returns the number of the thread that has begun the current sub-buffer.
+    pub(super) fn thread(self) -> u64 {
+        self.head.thread.load(Relaxed)
     }
 
     pub(super) fn number(self) -> u64 {

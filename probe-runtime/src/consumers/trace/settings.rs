@@ -40,11 +40,12 @@ impl Trace {
             }
             trace = if it.name() == "flight" { Self::recorder() } else { Self::first() };
         }
-        if let Some(it) = settings.iter().find(|it| it.name() == "args") {
+        for (name, is_set) in [("args", &mut trace.has_c_values), ("threads", &mut trace.has_threads)] {
+            let Some(it) = settings.iter().find(|it| it.name() == name) else { continue };
             if !it.value().is_empty() {
-                return Err(it.invalid_value("`args` has no value; write `trace(args)`"));
+                return Err(it.invalid_value(format!("`{name}` has no value; write `trace({name})`")));
             }
-            trace.has_c_values = true;
+            *is_set = true;
         }
         let is_in_memory = trace.keep == Keep::Latest || trace.keep == Keep::First;
         let (mut ring, mut total) = (None, None);

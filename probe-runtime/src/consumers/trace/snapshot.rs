@@ -71,6 +71,7 @@ fn copy<W: Write>(recording: &Recording, ring: Ring<'_>, file: &mut TraceFile<W>
 pub(super) fn end<W: Write>(recording: &Recording, file: &mut TraceFile<W>) -> io::Result<()> {
     // Read after the rings, so that all hits that were copied have their definitions.
     file.define(&recording.later(file.defined()))?;
+    recording.last_off().iter().try_for_each(|(ring, words)| file.words(block::OFF, *ring, words))?;
     file.words(block::UNSEEN, 0, &recording.unseen())?;
     file.reading(ClockReading::now(recording.clock))
 }

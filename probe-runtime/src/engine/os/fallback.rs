@@ -407,6 +407,19 @@ pub(crate) mod perf {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Page(pub(crate) usize);
 
+    /// The records of a thread's switches. There are none.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct SwitchBuffer(pub(crate) usize);
+
+    /// The kernel has taken the thread off a processor, or put it on one.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct Switch {
+        pub(crate) is_off: bool,
+        pub(crate) is_ready: bool,
+        pub(crate) time: u64,
+        pub(crate) processor: u32,
+    }
+
     /// The number of the only process.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct ProcessNumber(());
@@ -467,6 +480,27 @@ pub(crate) mod perf {
         /// None: there are no pages.
         pub(crate) unsafe fn times(self) -> EventTimes {
             EventTimes::default()
+        }
+    }
+
+    #[expect(unsafe_code, reason = "the same as where there are some")]
+    impl SwitchBuffer {
+        pub(crate) fn open() -> Result<Self, i32> {
+            Err(NO_SUCH_CALL)
+        }
+
+        pub(crate) fn unmap(self) {}
+
+        /// # Safety
+        /// None: there are no records.
+        pub(crate) unsafe fn end(self) -> u64 {
+            0
+        }
+
+        /// # Safety
+        /// None: there are no records.
+        pub(crate) unsafe fn read(self, _from: u64, _each: impl FnMut(Option<Switch>)) -> u64 {
+            0
         }
     }
 

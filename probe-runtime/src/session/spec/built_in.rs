@@ -123,7 +123,8 @@ impl Reporter for Aggregate {
 impl Reporter for Latency {
     const NAME: &'static str = "latency";
     const ABOUT: &'static str = "how long calls take; `buckets`: JSON with histograms";
-    const OPTIONS: &'static [&'static str] = &["buckets"];
+    const OPTIONS: &'static [&'static str] =
+        if cfg!(feature = "perf") { &["buckets", "cpu"] } else { &["buckets"] };
     const EXAMPLE: &'static str = "buckets";
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
@@ -149,7 +150,8 @@ impl Reporter for Slow {
 impl Reporter for CallTree {
     const NAME: &'static str = "call-tree";
     const ABOUT: &'static str = "who calls whom, and for how long; flame graphs";
-    const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
+    const OPTIONS: &'static [&'static str] =
+        if cfg!(feature = "perf") { &["depth", "recursion", "cpu"] } else { &["depth", "recursion"] };
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
     of_this_crate!(Self::with_settings);
@@ -198,8 +200,11 @@ impl Reporter for Perf {
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "each hit; `flight`: the latest; `args`: with C values";
-    const OPTIONS: &'static [&'static str] =
-        &["flight", "first", "args", "map", "panic", "file", "size", "ring", "cut", "limit"];
+    const OPTIONS: &'static [&'static str] = if cfg!(feature = "perf") {
+        &["flight", "first", "args", "threads", "map", "panic", "file", "size", "ring", "cut", "limit"]
+    } else {
+        &["flight", "first", "args", "map", "panic", "file", "size", "ring", "cut", "limit"]
+    };
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];

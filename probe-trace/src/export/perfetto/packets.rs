@@ -189,6 +189,12 @@ pub(super) const SLICE_END: i32 = 2;
 pub(super) const INSTANT: i32 = 3;
 pub(super) const COUNTER: i32 = 4;
 
+/// `GenericKernelTaskStateEvent.TaskStateEnum`.
+pub(super) const RUNNABLE: i32 = 2;
+pub(super) const RUNNING: i32 = 3;
+pub(super) const SLEEPING: i32 = 4;
+pub(super) const DEAD: i32 = 7;
+
 /// Declares messages: each field with its type here, and its type and number in protobuf.
 macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty = ($($spec:tt)*),)* })*) => {$(
@@ -215,6 +221,14 @@ messages! {
         previous_packet_dropped: Option<u32> = (uint32, optional, tag = "42"),
         defaults: Option<TracePacketDefaults> = (message, optional, tag = "59"),
         track_descriptor: Option<Box<TrackDescriptor>> = (message, optional, boxed, tag = "60"),
+        task_state: Option<Box<TaskState>> = (message, optional, boxed, tag = "117"),
+    }
+    /// `GenericKernelTaskStateEvent`.
+    TaskState {
+        cpu: Option<i32> = (int32, optional, tag = "1"),
+        comm: Option<String> = (string, optional, tag = "2"),
+        tid: Option<i64> = (int64, optional, tag = "3"),
+        state: Option<i32> = (int32, optional, tag = "4"),
     }
     ClockSnapshot {
         clocks: Vec<Clock> = (message, repeated, tag = "1"),

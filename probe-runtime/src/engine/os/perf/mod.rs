@@ -12,6 +12,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 mod page;
+mod switches;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,7 @@ use super::guarded_file::high;
 use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
+pub(crate) use switches::{Switch, SwitchBuffer};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,8 +53,6 @@ impl Descriptor {
     /// # Errors
     /// The system's error number.
     pub(crate) fn open(wanted: EventConfig, leader: Option<Self>) -> Result<Self, i32> {
-        const THIS_THREAD: libc::pid_t = 0;
-        const ANY_PROCESSOR: libc::c_int = -1;
         let mut attributes = perf_event_attr {
             type_: wanted.of_type,
             size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or_default(),
@@ -65,6 +65,13 @@ impl Descriptor {
         };
         attributes.set_exclude_kernel(wanted.user_mode_only.into());
         attributes.set_exclude_hv(wanted.user_mode_only.into());
+        Self::open_with(attributes, leader)
+    }
+
+    /// Opens an event with these attributes, of the size that they state.
+    fn open_with(mut attributes: perf_event_attr, leader: Option<Self>) -> Result<Self, i32> {
+        const THIS_THREAD: libc::pid_t = 0;
+        const ANY_PROCESSOR: libc::c_int = -1;
         let group = leader.map_or(-1, |leader| leader.0);
         loop {
             // SAFETY: attributes of the size that they state.
@@ -131,7 +138,7 @@ impl Descriptor {
     /// # Errors
     /// The system's error number: `EPERM` if the user may not have more pages.
     pub(crate) fn map(self) -> Result<Page, i32> {
-        map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page)
+        map(libc::PROT_READ, libc::MAP_SHARED, self.0, page_size()).map(Page)
     }
 
     /// Reads the whole group of which this is the leader: `values.len()` events, in the order in
@@ -175,13 +182,13 @@ fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or_default()
 }
 
-/// Maps a new page.
-fn map(rights: libc::c_int, flags: libc::c_int, file: i32) -> Result<usize, i32> {
+/// Maps new memory.
+fn map(rights: libc::c_int, flags: libc::c_int, file: i32, bytes: usize) -> Result<usize, i32> {
     let (rights, flags) = (i64::from(rights), i64::from(flags));
     let (place, offset) = (ptr::null::<u8>(), 0_i64);
     // SAFETY: a new mapping, which replaces none.
     let start =
-        unsafe { libc::syscall(libc::SYS_mmap, place, page_size(), rights, flags, i64::from(file), offset) };
+        unsafe { libc::syscall(libc::SYS_mmap, place, bytes, rights, flags, i64::from(file), offset) };
     usize::try_from(start).map_err(|_| errno())
 }
 
@@ -199,7 +206,7 @@ pub(crate) fn process() -> Option<ProcessNumber> {
     static PAGE: OnceLock<Option<ProcessNumber>> = OnceLock::new();
     *PAGE.get_or_init(|| {
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let start = map(rights, flags, -1).ok()?;
+        let start = map(rights, flags, -1, page_size()).ok()?;
         // SAFETY: the new mapping.
         let wiped =
             unsafe { libc::syscall(libc::SYS_madvise, start, page_size(), i64::from(libc::MADV_WIPEONFORK)) };

@@ -1,0 +1,82 @@
+//! The times at which threads were off the processor, as a trace has them.
+
+use probe_trace::layout::off;
+
+use crate::consumers::waits::{Refused, permitted};
+use crate::engine::clock::Clock;
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::os::perf::ProcessNumber;
+use crate::engine::per_thread::PerThread;
+use crate::engine::waits::{Found, ThreadWaits, Wait};
+
+/// The threads' times, and what reads them.
+pub(super) struct OffTimes {
+    process: ProcessNumber,
+    threads: PerThread<ThreadWaits, ()>,
+}
+
+impl OffTimes {
+    /// Checks that the kernel permits it.
+    ///
+    /// # Errors
+    /// [`Error::Consumer`] with the reason.
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Self { process: permitted()?, threads: PerThread::new(0)? })
+    }
+
+    /// Reads the clock, and passes on the times since the thread's last hit. Its first hit gets
+    /// those of an ended thread. Each comes with its thread's number. `None` stands for lost ones.
+    #[inline(always)]
+    pub(super) fn now(
+        &self,
+        event: &Event<'_>,
+        clock: Clock,
+        mut each: impl FnMut(u64, Option<[u64; off::WORDS]>),
+    ) -> u64 {
+        let Some(local) = self.threads.of(event) else { return clock.now() };
+        let own = local.thread();
+        let [now, ..] = local.head().now(own, self.process, clock, |thread, found| {
+            each(thread, words(found, thread != own));
+        });
+        now
+    }
+
+    /// Returns the times of a thread after its last hit, as a block has them.
+    pub(super) fn last(&self, thread: u64) -> Vec<u64> {
+        let mut last = vec![thread];
+        let local = self.threads.iter().find(|local| local.thread() == thread);
+        if let Some(local) = local {
+            // Read first: a thread that has ended has no later record.
+            let has_ended = !local.is_alive();
+            let each = |found| match words(found, has_ended) {
+                Some(words) => last.extend(words),
+                None => last.truncate(1),
+            };
+            if has_ended {
+                local.head().look_at_ended(self.process.get(), each);
+            } else {
+                local.head().look(self.process.get(), each);
+            }
+        }
+        last
+    }
+
+    /// Returns a line about threads without such times, if there are any.
+    pub(super) fn note(&self) -> Option<String> {
+        Refused::of(self.threads.iter()).note()
+    }
+}
+
+fn words(found: Found, has_ended: bool) -> Option<[u64; off::WORDS]> {
+    let Found::Wait(Wait { is_ready, begin, end, processors }) = found else { return None };
+    let ready = if is_ready { off::READY } else { 0 };
+    let ended = if has_ended && end.is_none() { off::ENDED } else { 0 };
+    Some([begin, end.unwrap_or(0), off::about(ready | ended, processors)])
+}
+
+impl Drop for OffTimes {
+    fn drop(&mut self) {
+        self.threads.iter().for_each(|local| _ = local.head().close(self.process.get()));
+    }
+}
