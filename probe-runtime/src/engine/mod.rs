@@ -1,7 +1,7 @@
 //! The engine: from a definition in memory to a hit that its consumers see.
 //!
 //! ```text
-//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ calls, per_thread, clock
+//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ stacks, calls, per_thread, clock
 //! ```
 
 // A feature that is left out leaves out its consumer, and not each function that only that
@@ -24,3 +24,4 @@ pub(crate) mod os;
 pub(crate) mod per_thread;
 pub(crate) mod registry;
 pub mod sites;
+pub(crate) mod stacks;

@@ -17,6 +17,7 @@ mod c_stack;
 mod c_texts;
 mod c_toggle;
 mod c_values;
+mod callers;
 mod codegen;
 mod crates;
 mod discovered;
@@ -34,6 +35,6 @@ mod versions;
 
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(
-    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, c_values, sleds,
-    real_c
+    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, c_values, callers,
+    sleds, real_c
 );

@@ -23,10 +23,14 @@ pub(super) fn read<'a>(
     tables: impl Iterator<Item = Table<'a>>,
     notes: Vec<String>,
 ) -> Groups {
-    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Figures>::new();
-    for group in tables.flat_map(Table::read) {
+    let mut read: Vec<_> = tables.flat_map(Table::read).collect();
+    let names = prepared.caller_names(read.iter_mut().map(|group| &mut group.keys));
+    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), (Vec<String>, Figures)>::new();
+    for mut group in read {
         let figures = figures(group.cells, prepared.is_float(), aggregation.function);
-        merged.entry((group.subject, group.keys)).or_default().add(figures);
+        let texts = group.keys.texts(&names);
+        names.by_names(&mut group.keys);
+        merged.entry((group.subject, group.keys)).or_insert((texts, Figures::default())).1.add(figures);
     }
     let names_time = aggregation.value.as_ref().and_then(|value| value.time());
     // A probe's field of that name comes first.
@@ -35,7 +39,7 @@ pub(super) fn read<'a>(
     };
     let is_time = |of: Option<&ProbeInfo>| names_time.is_some_and(|name| !has_field(of, name));
     let thread = aggregation.keys.iter().position(|key| key.to_string() == THREAD);
-    let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
+    let group = |((subject, written), (texts, figures)): ((Option<usize>, WrittenKeys), _)| {
         let of = subject.and_then(|subject| prepared.subjects.get(subject));
         Group {
             path: of.map_or("(others)", |it| it.path()).to_owned(),
@@ -45,14 +49,15 @@ pub(super) fn read<'a>(
             is_time: is_time(of),
             thread: thread.filter(|_| of.is_some() && !has_field(of, THREAD)),
             keys: match of {
-                Some(_) => written.texts(),
+                Some(_) => texts,
                 None => vec!["-".to_owned(); aggregation.keys.len()],
             },
             written: [&[written.shape], &written.words[..]].concat(),
             figures,
         }
     };
-    let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0).map(group).collect();
+    let groups: Vec<Group> =
+        merged.into_iter().filter(|(_, (_, figures))| figures.count != 0).map(group).collect();
     let threads = if thread.is_some() { threads(prepared) } else { Threads::default() };
     Groups::new(aggregation, groups, threads, prepared.memory.lost(), notes, prepared.since.period())
 }
