@@ -137,3 +137,87 @@ pub fn frames_len(bytes: &[u8]) -> usize {
     }
     bytes.len().min(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use addr2line::gimli::CieOrFde;
+    use object::{Object, ObjectSection};
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    type Sections = [(u64, Vec<u8>); 2];
+
+    /// Both sections of this test program, and their addresses in the file.
+    static SECTIONS: LazyLock<Sections> = LazyLock::new(|| {
+        let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let file = object::File::parse(&*file).unwrap();
+        [".eh_frame_hdr", ".eh_frame"].map(|name| {
+            let section = file.section_by_name(name).unwrap();
+            (section.address(), section.data().unwrap().to_vec())
+        })
+    });
+
+    fn tables(sections: &Sections) -> UnwindTables<'_> {
+        let [header, frames] = sections.each_ref().map(|(addr, bytes)| Section { addr: *addr, bytes });
+        UnwindTables { header, frames }
+    }
+
+    /// As a search from the table's beginning, with room for any rules, finds them.
+    #[test]
+    fn rules_are_those_of_each_function() {
+        let tables = tables(&SECTIONS);
+        let bases = BaseAddresses::default().set_eh_frame(tables.frames.addr);
+        let frames: Table<'_> = EhFrame::new(tables.frames.bytes, LittleEndian);
+        let (mut entries, mut context) = (frames.entries(&bases), UnwindContext::new());
+        let (mut found, mut untold) = (0, 0);
+        while let Some(entry) = entries.next().unwrap() {
+            let CieOrFde::Fde(entry) = entry else { continue };
+            let function = entry.parse(EhFrame::cie_from_offset).unwrap();
+            let (start, len) = (function.initial_address(), function.len());
+            for addr in (start..start + len).step_by(7).chain([start + len - 1]) {
+                let row = function.unwind_info_for_address(&frames, &bases, &mut context, addr).unwrap();
+                let rule = tables.rule(addr);
+                let is_plain = matches!(row.cfa(), CfaRule::RegisterAndOffset { .. });
+                assert_eq!(rule.is_none(), !is_plain, "{addr:#x} {rule:?} {row:?}");
+                if let (
+                    Some(FrameRule::Frame { base, offset, .. }),
+                    CfaRule::RegisterAndOffset { register, offset: expected },
+                ) = (rule, row.cfa())
+                {
+                    let expected_base = if *register == X86_64::RSP {
+                        FrameBase::StackPointer
+                    } else {
+                        FrameBase::FramePointer
+                    };
+                    assert_eq!((base, i64::from(offset)), (expected_base, *expected), "{addr:#x}");
+                }
+                found += u64::from(rule.is_some());
+                untold += u64::from(rule.is_none());
+            }
+        }
+        assert!(found > 10_000 && untold < found / 100, "{found} {untold}");
+    }
+
+    #[test]
+    fn the_table_tells_where_the_frames_are() {
+        let tables = tables(&SECTIONS);
+        assert_eq!(frames_addr(tables.header), Some(tables.frames.addr));
+        let more = [tables.frames.bytes, &[0xff; 100]].concat();
+        let len = frames_len(&more);
+        assert!(len <= tables.frames.bytes.len() && len + 8 >= tables.frames.bytes.len(), "{len}");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(addr: u64, at: u32, bytes: Vec<u8>, damage: Vec<(u16, u8)>) {
+            let plain = [(addr, bytes.clone()), (addr.wrapping_add(1 << 20), bytes)];
+            let _ = (tables(&plain).rule(addr), frames_addr(tables(&plain).header), frames_len(&plain[0].1));
+            let mut sections = SECTIONS.clone();
+            for (place, byte) in damage {
+                sections.each_mut().map(|(_, bytes)| if let Some(it) = bytes.get_mut(usize::from(place)) { *it = byte });
+            }
+            let _ = tables(&sections).rule(u64::from(at));
+        }
+    }
+}

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use probe_build::Sites;
@@ -50,7 +51,7 @@ fn tally(attached: &Aggregate) -> Tally {
     attached.groups().iter().map(|group| (group.keys()[0].clone(), group.count())).collect()
 }
 
-/// Leaves out what is outside of `callers`, and how a signal comes.
+/// Leaves out the callers of `callers`, and the way of a signal.
 fn inside(stacks: &Tally) -> Tally {
     let mut inside = Tally::new();
     for (stack, calls) in stacks {
@@ -119,4 +120,84 @@ fn callers_at_hooks_are_what_the_program_says() {
             }
         }
     }
+}
+
+/// Builds a library whose functions call what they are given: `outer` calls `inner`, which has no
+/// symbol once it is stripped.
+fn caller(name: &str, flags: &[&str]) -> PathBuf {
+    let folder = instrumented::folder(name);
+    let text = "static __attribute__((noinline)) void inner(void (*call)(unsigned long)) {\n\
+                call(1); __asm__ volatile(\"\" ::: \"memory\"); }\n\
+                void outer(void (*call)(unsigned long)) { inner(call); inner(call);\n\
+                __asm__ volatile(\"\" ::: \"memory\"); }\n";
+    let (source, library) = (instrumented::source(&folder, "caller.c", text), folder.join("caller.so"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).args(flags);
+    assert!(gcc.status().unwrap().success());
+    library
+}
+
+/// Lets a library call `callee` twice.
+fn call(library: &Library, callee: *mut c_void) {
+    // SAFETY: a function of this type.
+    unsafe { mem::transmute::<*mut c_void, extern "C" fn(*mut c_void)>(library.symbol("outer"))(callee) }
+}
+
+#[test]
+fn callers_in_libraries_that_come_and_go() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let recipe = Recipe::new(Compiler::Gcc, Language::C, Sites::EntryReturn, "-O2").files(&["callers.c"]);
+    let probed = Library::open(&recipe.build(ROOT).0);
+    let callee = probed.symbol("callee");
+    let attach = |text| select("callee").unwrap().attach(Aggregate::new(text).unwrap()).unwrap();
+    let names = |attached: &Aggregate| tally(attached).into_keys().collect::<Vec<_>>();
+    let plain = caller("callers-plain", &["-O2"]);
+
+    // It comes after the attachment, and is gone after a report.
+    let (callers, stacks) = (attach("count by(caller)"), attach("count by(stack)"));
+    let library = Library::open(&plain);
+    call(&library, callee);
+    assert_eq!(names(&callers), ["inner"]);
+    // Its unwind tables are known since the report.
+    assert_eq!(names(&stacks), ["(unknown);inner"]);
+    call(&library, callee);
+    let known: Vec<_> = names(&stacks).into_iter().filter(|it| it.ends_with(";outer;inner")).collect();
+    assert_eq!(known.len(), 1, "{stacks}");
+    library.close();
+    assert_eq!(tally(&callers), [("inner".to_owned(), 4)].into());
+
+    // It was there, and is gone at the first report.
+    let library = Library::open(&plain);
+    let callers = attach("count by(caller)");
+    call(&library, callee);
+    library.close();
+    let [name] = &names(&callers)[..] else { panic!("{callers}") };
+    assert!(name.starts_with("caller.so+0x1"), "{name}");
+
+    // Nobody has seen it.
+    let callers = attach("count by(caller)");
+    let library = Library::open(&plain);
+    call(&library, callee);
+    library.close();
+    let [name] = &names(&callers)[..] else { panic!("{callers}") };
+    assert!(name.starts_with("0x"), "{name}");
+
+    // Without symbols, and without unwind tables.
+    let stripped = caller("callers-stripped", &["-O2", "-s"]);
+    let untold = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-omit-frame-pointer"];
+    for path in [stripped.clone(), caller("callers-untold", &untold)] {
+        let library = Library::open(&path);
+        let stacks = attach("count by(stack)");
+        call(&library, callee);
+        let [stack] = &names(&stacks)[..] else { panic!("{stacks}") };
+        if path == stripped {
+            let (stack, place) = stack.rsplit_once(';').unwrap();
+            assert!(place.starts_with("caller.so+0x1"), "{place}");
+            assert!(stack.ends_with("callers::call;outer"), "{stack}");
+        } else {
+            assert_eq!(stack, "(unknown);inner");
+        }
+        library.close();
+    }
+    probed.close();
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::key::{CallerKey, WrittenKeys};
+use super::key::{ABSENT, CallerKey, WrittenKeys};
 use crate::engine::stacks::{Callers, Ending};
 
 /// A stack for which its thread had no room.
@@ -49,6 +49,9 @@ impl CallerNames {
     /// Returns a stack as a line of folded stacks: from the outermost caller.
     pub(super) fn of_stack(&self, number: u64) -> String {
         let Some(calls) = self.stacks.get(&number) else { return NO_ROOM.to_owned() };
+        if calls.is_empty() {
+            return ABSENT.to_owned();
+        }
         let names = calls.iter().rev().map(|addr| self.of_call(*addr).replace(';', ":"));
         names.collect::<Vec<_>>().join(";")
     }

@@ -33,6 +33,9 @@ const CALL: u64 = 10;
 /// The number of a stack; 0 of one without room.
 const STACK: u64 = 11;
 
+/// The text of a key without a value.
+pub(super) const ABSENT: &str = "(absent)";
+
 /// Bits of a key in the shape, and of its kind.
 const KEY_BITS: u32 = 16;
 const KIND_BITS: u32 = 8;
@@ -356,7 +359,7 @@ impl WrittenKeys {
                 CHAR => {
                     u32::try_from(word).ok().and_then(char::from_u32).map_or_else(String::new, String::from)
                 }
-                NONE => "(absent)".to_owned(),
+                NONE => ABSENT.to_owned(),
                 CALL => names.of_call(word),
                 STACK => names.of_stack(word),
                 TEXT => text(),

@@ -55,9 +55,10 @@ use probe_report::source::{Period, Since};
 /// | `latency` | calls, and the mean, 50th and 99th percentile and maximum of their times |
 ///
 /// `by(a, b)` follows, with at most four keys. Numbers and keys are expressions as in
-/// [`Predicate`]. Each probe has groups of its own. Of a function, each call counts once: at its
-/// entry, or at its exit if a field or the time is known only there. A key may be of the entry
-/// although the number is of the exit.
+/// [`Predicate`], or `caller` and `stack`: the functions that called, which need no probes. Each
+/// probe has groups of its own. Of a function, each call counts once: at its entry, or at its exit
+/// if a field or the time is known only there. A key may be of the entry although the number is of
+/// the exit.
 ///
 /// Texts are shown in parts, and stay apart, if they are longer than 128 bytes divided by the
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024

@@ -1,4 +1,4 @@
-//! What a consumer asks for.
+//! Callers and stacks for one attachment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicU64;
 use super::kept::KeptStacks;
 use super::objects::Objects;
 use super::walk::{CACHE_WORDS, Cache, Walk};
-use crate::engine::dispatch::Event;
+use crate::engine::dispatch::{Event, SiteRegisters};
 use crate::engine::os::guarded_read;
+use probe_core::abi::Kind;
 
 /// Frames of a stack.
 const DEPTH: usize = 16;
@@ -43,11 +44,10 @@ impl Callers {
     /// by one.
     #[inline(always)]
     pub(crate) fn caller(&self, event: &Event<'_>, memory: &[AtomicU64]) -> Option<u64> {
-        let at = event.site_registers()?;
         if event.has_frame() {
-            return Some(at.returns_to.wrapping_sub(1));
+            return Some(event.site_registers()?.returns_to.wrapping_sub(1));
         }
-        Walk::at_site(&at).caller(&Cache::new(memory, &self.objects))
+        Walk::at_site(&registers(event)?).caller(&Cache::new(memory, &self.objects))
     }
 
     /// Returns the number of the stack of calls that led to a hit's function; `None` if this thread
@@ -55,7 +55,7 @@ impl Callers {
     #[inline(never)]
     pub(crate) fn stack(&self, event: &Event<'_>, memory: &[AtomicU64]) -> Option<u64> {
         let mut calls = [0; DEPTH + 1];
-        let len = event.site_registers().map_or(0, |at| {
+        let len = registers(event).map_or(0, |at| {
             let cache = Cache::new(memory, &self.objects);
             Walk::at_site(&at).calls(event.has_frame(), &cache, &mut calls)
         });
@@ -76,4 +76,11 @@ impl Callers {
     pub(crate) fn names(&self, calls: &BTreeSet<u64>) -> Arc<HashMap<u64, String>> {
         self.objects.names(calls)
     }
+}
+
+/// Returns the registers at a hit's site; `None` of one that may be in another function than the
+/// probe's: a guard's `drop` has the exits of Rust.
+#[inline(always)]
+fn registers(event: &Event<'_>) -> Option<SiteRegisters> {
+    if event.kind() == Kind::Exit && !event.may_skip_exit() { None } else { event.site_registers() }
 }

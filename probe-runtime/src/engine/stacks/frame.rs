@@ -2,8 +2,6 @@
 
 use probe_hooks::unwinding::{FrameBase, FramePointer, FrameRule};
 
-use super::objects::Found;
-
 /// How a frame leads to its caller's.
 ///
 /// ```text
@@ -19,47 +17,36 @@ pub(super) enum Kind {
     FromFramePointer,
     Signal,
     Outermost,
-    /// The frame's registers are in places that no rule here has.
-    Untold,
-    /// The code has no tables.
-    NoTables,
+    /// Nobody knows the frame, or not in the way that a rule can tell.
+    Unknown,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind::FromStackPointer,
-    Kind::FromFramePointer,
-    Kind::Signal,
-    Kind::Outermost,
-    Kind::Untold,
-    Kind::NoTables,
-];
+const KINDS: [Kind; 5] =
+    [Kind::FromStackPointer, Kind::FromFramePointer, Kind::Signal, Kind::Outermost, Kind::Unknown];
 const PLACE_BITS: u32 = 24;
 /// The place of a frame pointer that is in its register.
 const IN_PLACE: i32 = 0;
 
 impl Rule {
-    pub(super) fn of(found: Found) -> Self {
-        match found {
-            Found::Rule(FrameRule::Frame { base, offset, frame_pointer }) => {
+    pub(super) fn of(rule: Option<FrameRule>) -> Self {
+        match rule {
+            Some(FrameRule::Frame { base, offset, frame_pointer }) => {
                 let kind = match base {
                     FrameBase::StackPointer => Kind::FromStackPointer,
                     FrameBase::FramePointer => Kind::FromFramePointer,
                 };
+                let lowest = -(1 << (PLACE_BITS - 1));
                 let place = match frame_pointer {
-                    FramePointer::InPlace => Some(IN_PLACE),
-                    FramePointer::At(place) => {
-                        Some(place).filter(|it| (-(1 << (PLACE_BITS - 1))..IN_PLACE).contains(it))
-                    }
+                    FramePointer::InPlace => IN_PLACE,
+                    FramePointer::At(place) if (lowest..IN_PLACE).contains(&place) => place,
+                    FramePointer::At(_) => return Self::plain(Kind::Unknown),
                 };
-                place.map_or(Self::plain(Kind::Untold), |place| {
-                    let place = u64::from(place.cast_unsigned()) & ((1 << PLACE_BITS) - 1);
-                    Self(u64::from(offset.cast_unsigned()) | place << 32 | Self::plain(kind).0)
-                })
+                let place = u64::from(place.cast_unsigned()) & ((1 << PLACE_BITS) - 1);
+                Self(u64::from(offset.cast_unsigned()) | place << 32 | Self::plain(kind).0)
             }
-            Found::Rule(FrameRule::Signal) => Self::plain(Kind::Signal),
-            Found::Rule(FrameRule::Outermost) => Self::plain(Kind::Outermost),
-            Found::Untold => Self::plain(Kind::Untold),
-            Found::NoTables => Self::plain(Kind::NoTables),
+            Some(FrameRule::Signal) => Self::plain(Kind::Signal),
+            Some(FrameRule::Outermost) => Self::plain(Kind::Outermost),
+            None => Self::plain(Kind::Unknown),
         }
     }
 
@@ -108,7 +95,7 @@ mod tests {
         fn a_rule_is_what_it_was_made_of(offset: i32, place in -(1 << 23)..0_i32, is_kept: bool, is_framed: bool) {
             let base = if is_framed { FrameBase::FramePointer } else { FrameBase::StackPointer };
             let frame_pointer = if is_kept { FramePointer::At(place) } else { FramePointer::InPlace };
-            let rule = Rule::of(Found::Rule(FrameRule::Frame { base, offset, frame_pointer }));
+            let rule = Rule::of(Some(FrameRule::Frame { base, offset, frame_pointer }));
             let kind = if is_framed { Kind::FromFramePointer } else { Kind::FromStackPointer };
             prop_assert_eq!((rule.kind(), rule.offset()), (kind, offset.into()));
             prop_assert_eq!(rule.frame_pointer(), is_kept.then_some(place.into()));
@@ -118,16 +105,15 @@ mod tests {
 
     #[test]
     fn other_rules_have_kinds_of_their_own() {
-        for (found, kind) in [
-            (Found::Rule(FrameRule::Signal), Kind::Signal),
-            (Found::Rule(FrameRule::Outermost), Kind::Outermost),
-            (Found::Untold, Kind::Untold),
-            (Found::NoTables, Kind::NoTables),
+        for (rule, kind) in [
+            (Some(FrameRule::Signal), Kind::Signal),
+            (Some(FrameRule::Outermost), Kind::Outermost),
+            (None, Kind::Unknown),
         ] {
-            assert_eq!(Rule::of(found).kind(), kind);
+            assert_eq!(Rule::of(rule).kind(), kind);
         }
         let above =
             FrameRule::Frame { base: FrameBase::StackPointer, offset: 8, frame_pointer: FramePointer::At(8) };
-        assert_eq!(Rule::of(Found::Rule(above)).kind(), Kind::Untold, "above the frame's beginning");
+        assert_eq!(Rule::of(Some(above)).kind(), Kind::Unknown, "above the frame's beginning");
     }
 }

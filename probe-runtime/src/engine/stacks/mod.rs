@@ -1,5 +1,4 @@
-//! Who called a function, although the callers have no probes: the caller of a hit's function, and
-//! the stack of callers.
+//! The caller of a hit's function, and the stack of callers, although these have no probes.
 //!
 //! ```text
 //! attach ▸ copies of the objects' unwind tables
@@ -9,7 +8,7 @@
 //! ```
 //! At entries and exits of C, and at sleds, the return address is at the stack pointer. Elsewhere
 //! `.eh_frame` tells where it is, as it does in the frames above. It tells it of code with and
-//! without frame pointers. Code without tables is followed by its frame pointers.
+//! without frame pointers. Code without tables ends a stack: whether it has frame pointers is a guess.
 //!
 //! Where nobody knows, there is no caller, and a stack ends with a mark. A walk reads a page of the
 //! stack only after a read that may fault, so a wrong table ends the stack, and not the program.

@@ -25,7 +25,7 @@ struct Known {
     identity: u64,
 }
 
-/// What one moment's look has found.
+/// The objects of one moment.
 struct List {
     generation: Generation,
     /// By their first addresses.
@@ -42,16 +42,6 @@ pub(super) struct Objects {
     process: u64,
 }
 
-/// The rule at an address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
-    Rule(FrameRule),
-    /// The tables of its object do not tell it.
-    Untold,
-    /// Nobody has tables of it.
-    NoTables,
-}
-
 impl Known {
     fn new(object: Object, tables: Option<UnwindCopy>) -> Arc<Self> {
         let mut hasher = DefaultHasher::new();
@@ -59,9 +49,8 @@ impl Known {
         Arc::new(Self { object, tables, identity: hasher.finish() })
     }
 
-    fn rule(&self, addr: u64) -> Found {
-        let Some(tables) = &self.tables else { return Found::NoTables };
-        tables.tables().rule(addr).map_or(Found::Untold, Found::Rule)
+    fn rule(&self, addr: u64) -> Option<FrameRule> {
+        self.tables.as_ref()?.tables().rule(addr)
     }
 }
 
@@ -104,8 +93,8 @@ impl Objects {
     }
 
     /// Returns the rule at an address, which is searched in the tables.
-    pub(super) fn rule(&self, addr: u64) -> Found {
-        self.holding(addr).map_or(Found::NoTables, |known| known.rule(addr))
+    pub(super) fn rule(&self, addr: u64) -> Option<FrameRule> {
+        self.holding(addr)?.rule(addr)
     }
 
     /// Returns the object that holds an address.
@@ -135,7 +124,7 @@ impl Objects {
         let mut of_object: HashMap<u64, (&Known, Vec<u64>)> = HashMap::new();
         for addr in addrs {
             match self.only_one_at(*addr) {
-                Some(known) if known.rule(*addr) == Found::Rule(FrameRule::Signal) => {
+                Some(known) if known.rule(*addr) == Some(FrameRule::Signal) => {
                     names.insert(*addr, "(signal)".to_owned());
                 }
                 Some(known) => of_object.entry(known.identity).or_insert((known, Vec::new())).1.push(*addr),

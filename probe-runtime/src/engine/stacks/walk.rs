@@ -192,9 +192,6 @@ impl Walk {
                 (self.at, self.stack_pointer, self.frame_pointer) = (at, stack_pointer, frame_pointer);
                 Step::Caller
             }
-            Kind::NoTables if self.frame_pointer >= self.stack_pointer => {
-                self.return_to(self.frame_pointer.wrapping_add(16), Some(self.frame_pointer))
-            }
             _ => Step::Unknown,
         }
     }
