@@ -122,7 +122,7 @@ fn callers_at_hooks_are_what_the_program_says() {
     }
 }
 
-/// Builds a library whose functions call what they are given: `outer` calls `inner`, which has no
+/// Builds a library whose functions call a function: `outer` calls `inner`, which has no
 /// symbol once it is stripped.
 fn caller(name: &str, flags: &[&str]) -> PathBuf {
     let folder = instrumented::folder(name);

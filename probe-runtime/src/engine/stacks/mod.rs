@@ -8,7 +8,8 @@
 //! ```
 //! At entries and exits of C, and at sleds, the return address is at the stack pointer. Elsewhere
 //! `.eh_frame` tells where it is, as it does in the frames above. It tells it of code with and
-//! without frame pointers. Code without tables ends a stack: whether it has frame pointers is a guess.
+//! without frame pointers. Code without tables ends a stack, since nobody knows whether it has a
+//! frame pointer. A walk by such a pointer alone skips callers that have none.
 //!
 //! Where nobody knows, there is no caller, and a stack ends with a mark. A walk reads a page of the
 //! stack only after a read that may fault, so a wrong table ends the stack, and not the program.
