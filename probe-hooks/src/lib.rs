@@ -14,6 +14,7 @@ mod separate_file;
 pub mod signatures;
 mod sleds;
 mod symbols;
+pub mod unwinding;
 
 pub use assign::{ResolvedUse, assign};
 pub use code::{Form, HookUse, Jump, RegisterValue, Target, hook_uses, jumps};

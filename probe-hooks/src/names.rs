@@ -12,7 +12,9 @@ use addr2line::{Loader, Location};
 use crate::extents::Extents;
 use crate::separate_file::separate_file;
 use crate::signatures::{Position, Signature, Site, signatures_of};
-use crate::symbols::{AmbiguousNames, are_in_global_functions, demangled_path, floor_char_boundary};
+use crate::symbols::{
+    AmbiguousNames, are_in_global_functions, demangled_path, floor_char_boundary, functions_around,
+};
 
 /// An object's file.
 pub struct ObjectFile {
@@ -189,6 +191,13 @@ impl ObjectFile {
         let offsets: Vec<_> = addrs.iter().map(|addr| self.offset(*addr)).collect();
         let is_global = are_in_global_functions(self.symbols(), &offsets);
         addrs.iter().zip(is_global).filter_map(|(addr, is_global)| is_global.then_some(*addr)).collect()
+    }
+
+    /// Returns the paths of the functions around these addresses, of the loaded object, by their
+    /// symbols; `None` where no function is known to be.
+    pub fn functions_at(&self, addrs: &[usize]) -> Vec<Option<String>> {
+        let offsets: Vec<_> = addrs.iter().map(|addr| self.offset(*addr)).collect();
+        functions_around(self.symbols(), &offsets)
     }
 
     /// Frees the debug information that was read. Later calls read it again.

@@ -3,6 +3,7 @@
 //! Cost: shared names are looked for once an object, if a function of it has no debug information.
 //! The symbol table is read from the file once more, and each name is demangled.
 
+use std::cmp::Reverse;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
@@ -76,6 +77,35 @@ pub(crate) fn are_in_global_functions(path: &Path, addrs: &[u64]) -> Vec<bool> {
     };
     let _ = read();
     found.into_iter().map(|it| it.is_some_and(|(_, is_global, is_one)| is_global && is_one)).collect()
+}
+
+/// Returns the paths of the functions around these addresses in a file; `None` where no function's
+/// symbol has the address within its size. Of several names of one function, it is the global one
+/// with the fewest underscores before it.
+pub(crate) fn functions_around(path: &Path, addrs: &[u64]) -> Vec<Option<String>> {
+    let mut order: Vec<usize> = (0..addrs.len()).collect();
+    order.sort_unstable_by_key(|at| addrs[*at]);
+    let mut found = vec![None; addrs.len()];
+    let mut read = || {
+        let cache = open(path)?;
+        let file = object::File::parse(&cache).ok()?;
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let Some((name, start)) = named(&symbol) else { continue };
+            let end = start.saturating_add(symbol.size());
+            let first = order.partition_point(|at| addrs[*at] < start);
+            for at in order[first..].iter().take_while(|at| addrs[**at] < end) {
+                let underscores = name.len() - name.trim_start_matches('_').len();
+                let rank = (Reverse(start), symbol.is_local(), underscores, name);
+                let known: &mut Option<(_, _, _, String)> = &mut found[*at];
+                if known.as_ref().is_none_or(|known| rank < (known.0, known.1, known.2, &known.3)) {
+                    *known = Some((rank.0, rank.1, rank.2, name.to_owned()));
+                }
+            }
+        }
+        Some(())
+    };
+    let _ = read();
+    found.into_iter().map(|it| it.map(|(.., name)| demangled_path(&name))).collect()
 }
 
 /// Returns the symbol and the address of a function.

@@ -91,6 +91,22 @@ fn a_hit_takes_no_heap() {
     }
 }
 
+/// A thread's first hits read unwind tables.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+fn callers_take_none() {
+    let set = select("calls_heap::take kind=entry").unwrap();
+    let [callers, stacks] = ["count by(caller)", "count by(stack)"]
+        .map(|text| set.attach(Aggregate::new(text).unwrap()).unwrap());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(thousand_boxes(), 1000, "of a thread that has had no hit before"));
+        }
+    });
+    let [callers, stacks] = [callers.groups(), stacks.groups()];
+    assert!(callers.iter().any(|it| it.count() >= 4000), "{callers}");
+    assert!(stacks.iter().any(|it| it.count() >= 1000), "{stacks}");
+}
+
 #[test]
 fn predicates_and_aggregations_take_no_heap() {
     let _turn = TURN.lock();
@@ -109,6 +125,8 @@ fn predicates_and_aggregations_take_no_heap() {
     // A box of an `i32`, in each thread.
     assert!(counts[1].total() >= 5000, "{}", counts[1].total());
     assert!(slow.latencies()[0].calls() >= 5000);
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+    callers_take_none();
     let apples = groups[0].groups();
     assert!(apples.iter().any(|it| it.count() >= 5000), "{apples:?}");
 }

@@ -53,6 +53,19 @@ const THREAD: &str = "thread";
 const TIME: &str = "time";
 const LATENCY: &str = "latency";
 
+/// Names of keys that tell where a hit's function was called. A field of that name comes first.
+const CALLER: &str = "caller";
+const STACK: &str = "stack";
+
+/// A key that tells where a hit's function was called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callers {
+    /// The function that called.
+    Nearest,
+    /// All functions that led there.
+    Stack,
+}
+
 /// Returns whether hits have this name besides their fields.
 pub(super) fn is_of_hit(name: &str) -> bool {
     [THREAD, TIME, LATENCY].contains(&name)
@@ -105,6 +118,9 @@ pub fn scalar(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
         Part::Text(_) => Scalar::Text,
         Part::Name(name) => {
             let Some((_, ty)) = scope.source(name) else {
+                if node.callers(scope).is_some() {
+                    return mistake(node.at, format!("`{name}` is a key of its own: `count by({name})`"));
+                }
                 return Err(Mismatch::Unknown { name: name.clone(), at: node.at });
             };
             match ty {
@@ -191,10 +207,16 @@ pub fn number(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
 }
 
 /// Checks that an expression has values that tell groups apart: also a field that formats itself,
-/// whose text they are.
+/// whose text they are, and callers, which are known before the exit of a call.
 pub fn groups(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> {
     if node.shown_field(scope).is_some() {
         return Ok(());
+    }
+    if node.callers(scope).is_some() {
+        // The exit of a function in Rust may be in a function that it calls.
+        let is_known = !scope.has_latency;
+        let unknown = || Mismatch::Unknown { name: node.to_string(), at: node.at };
+        return is_known.then_some(()).ok_or_else(unknown);
     }
     match scalar(node, scope)? {
         Scalar::Bool if !matches!(node.part, Part::Name(_)) => {
@@ -210,6 +232,17 @@ impl Node {
         let Part::Name(name) = &self.part else { return None };
         match scope.source(name)? {
             (Source::Field(at), Some(Type::Format)) => Some(at.into()),
+            _ => None,
+        }
+    }
+
+    /// Returns which callers it is, if it is a name of them and no field's.
+    pub fn callers(&self, scope: &Scope<'_>) -> Option<Callers> {
+        let Part::Name(name) = &self.part else { return None };
+        match name.as_str() {
+            _ if scope.source(name).is_some() => None,
+            CALLER => Some(Callers::Nearest),
+            STACK => Some(Callers::Stack),
             _ => None,
         }
     }

@@ -28,7 +28,7 @@ mod program;
 mod token;
 mod tree;
 
-pub use check::{Mismatch, Scope, groups, number};
+pub use check::{Callers, Mismatch, Scope, groups, number};
 pub use datum::{Datum, FAULTS, Fault};
 pub use parse::Parser;
 pub use predicate::Predicate;

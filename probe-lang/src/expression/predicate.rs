@@ -18,6 +18,7 @@ use crate::error::ParseError;
 /// | `thread` | the thread's number, from 1; as a key, tables show the thread's name |
 /// | `time` | time since the consumer was attached |
 /// | `latency` | time from the entry of the call to its exit; at exits |
+/// | `caller`, `stack` | as a key of an aggregation alone: the function that called, all that led there |
 /// | `7`, `0xff`, `1.5`, `'c'`, `"text"`, `true` | constants |
 /// | `5ms`, `64K` | times in nanoseconds (`ns us ms s m h`), sizes in bytes (`B K M G`, powers of 1024) |
 /// | `==` `!=` `<` `<=` `>` `>=` | comparisons; integers compare as numbers, whatever their signs and widths |

@@ -65,6 +65,9 @@ pub struct Group {
     /// The key that is a thread's number, counted from 0.
     #[doc(hidden)]
     pub thread: Option<usize>,
+    /// The key that is a stack, counted from 0.
+    #[doc(hidden)]
+    pub stack: Option<usize>,
     #[doc(hidden)]
     pub keys: Vec<String>,
     /// The keys as they were written: texts that were cut are apart here.

@@ -1,7 +1,8 @@
 //! The engine: from a definition in memory to a hit that its consumers see.
 //!
 //! ```text
-//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ calls, per_thread, clock ▸ waits
+//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control
+//!    ▸ stacks, calls, per_thread, clock ▸ waits
 //! ```
 
 // A feature that is left out leaves out its consumer, and not each function that only that
@@ -24,5 +25,6 @@ pub(crate) mod os;
 pub(crate) mod per_thread;
 pub(crate) mod registry;
 pub mod sites;
+pub(crate) mod stacks;
 #[cfg(feature = "perf")]
 pub(crate) mod waits;

@@ -104,7 +104,7 @@ fn the_kernel_kills_the_program_at_a_system_call() {
 type Checked = (String, fn(&[Value]));
 
 /// All consumers, with predicates and aggregations of each form.
-fn consumers() -> [Checked; 11] {
+fn consumers() -> [Checked; 13] {
     const HITS: &str = "agent::work kind=entry";
     const NAMED: &str = "agent::strict::named kind=entry";
     const ALL: u64 = CALLS + FIRST;
@@ -151,6 +151,19 @@ fn consumers() -> [Checked; 11] {
                 assert_eq!(count(name), Some(&(OF_EACH + u64::from(value == 3)).into()), "{name}");
             }
             assert_eq!(rows.len(), NAMES.len());
+        }),
+        (format!("{HITS}=count by(caller)"), |rows| {
+            assert_eq!(numbers(rows, "count").iter().sum::<u64>(), ALL);
+            let caller = |row: &Value| row["keys"][0].as_str().unwrap().contains("strict::hits_in_a_thread");
+            assert!(rows.iter().all(caller), "{rows:?}");
+        }),
+        (format!("{HITS}=count by(stack)"), |rows| {
+            assert_eq!(numbers(rows, "count").iter().sum::<u64>(), ALL);
+            let stack = |row: &Value| {
+                let stack = row["keys"][0].as_str().unwrap();
+                stack.contains("strict::hits_in_a_thread") && !stack.contains("(unknown)")
+            };
+            assert!(rows.iter().all(stack), "{rows:?}");
         }),
     ]
 }

@@ -18,6 +18,7 @@ mod c_stack;
 mod c_texts;
 mod c_toggle;
 mod c_values;
+mod callers;
 mod codegen;
 mod crates;
 mod discovered;
@@ -36,5 +37,5 @@ mod versions;
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(
     link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, c_values,
-    c_replaced, sleds, real_c
+    c_replaced, callers, sleds, real_c
 );

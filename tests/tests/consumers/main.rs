@@ -3,6 +3,7 @@
 //! Each file runs in a process of its own: see `probe_tests::processes`. Those without a
 //! feature are for optimised builds, too.
 
+mod callers;
 mod calls;
 #[cfg(feature = "unoptimised")]
 mod consumer_faults;

@@ -1,6 +1,7 @@
 //! Groups as a table, as JSON and as CSV.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use super::{Group, Groups, Number};
 use crate::csv::Csv;
@@ -97,6 +98,28 @@ impl Groups {
             csv.end();
         }
         csv.finish()
+    }
+
+    /// Returns the groups as folded stacks, for tools that draw flame graphs: `key;…;probe number`,
+    /// and a stack for its key. The number is the sum, the time in nanoseconds, or else the hits. A
+    /// semicolon in another key becomes a colon.
+    pub fn to_folded(&self) -> String {
+        let mut folded = String::new();
+        for group in &self.rows {
+            let key = |(at, key): (usize, &String)| {
+                if group.stack == Some(at) { key.clone() } else { key.replace(';', ":") }
+            };
+            let keys = group.keys.iter().enumerate().filter(|_| !group.is_others).map(key);
+            let mut names: Vec<_> = keys.filter(|key| !key.is_empty()).collect();
+            names.push(group.path.replace(';', ":"));
+            let number = match self.aggregation.function {
+                Function::Sum | Function::Latency => group.sum().round().max(0.0),
+                _ => group.count() as f64,
+            };
+            // Writing to a `String` can't fail.
+            let _ = writeln!(folded, "{} {number}", names.join(";"));
+        }
+        folded
     }
 
     fn table(&self) -> Table<'_> {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::buckets::values;
+use super::callers::NO_ROOM;
 use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
 use super::{AggregateFunction as Function, Prepared};
@@ -12,21 +13,27 @@ use crate::engine::per_thread::Local;
 use crate::engine::registry::ProbeInfo;
 use probe_lang::aggregation::Aggregation;
 use probe_report::reports::{Figures, Group, Groups, Number, Threads};
+use probe_report::was;
 
-/// The thread's number in an expression.
+/// The thread's number, and the stack of callers, in an expression.
 const THREAD: &str = "thread";
+const STACK: &str = "stack";
 
 /// Merges the groups of these tables.
 pub(super) fn read<'a>(
     aggregation: &Aggregation,
     prepared: &Prepared,
     tables: impl Iterator<Item = Table<'a>>,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
 ) -> Groups {
-    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Figures>::new();
-    for group in tables.flat_map(Table::read) {
+    let mut read: Vec<_> = tables.flat_map(Table::read).collect();
+    let names = prepared.caller_names(read.iter_mut().map(|group| &mut group.keys));
+    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), (Vec<String>, Figures)>::new();
+    for mut group in read {
         let figures = figures(group.cells, prepared.is_float(), aggregation.function);
-        merged.entry((group.subject, group.keys)).or_default().add(figures);
+        let texts = group.keys.texts(&names);
+        names.by_names(&mut group.keys);
+        merged.entry((group.subject, group.keys)).or_insert((texts, Figures::default())).1.add(figures);
     }
     let names_time = aggregation.value.as_ref().and_then(|value| value.time());
     // A probe's field of that name comes first.
@@ -34,8 +41,9 @@ pub(super) fn read<'a>(
         of.is_some_and(|it| it.fields().iter().any(|field| field.name() == name))
     };
     let is_time = |of: Option<&ProbeInfo>| names_time.is_some_and(|name| !has_field(of, name));
-    let thread = aggregation.keys.iter().position(|key| key.to_string() == THREAD);
-    let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
+    let key_of = |name: &str| aggregation.keys.iter().position(|key| key.to_string() == name);
+    let (thread, stack) = (key_of(THREAD), key_of(STACK));
+    let group = |((subject, written), (texts, figures)): ((Option<usize>, WrittenKeys), _)| {
         let of = subject.and_then(|subject| prepared.subjects.get(subject));
         Group {
             path: of.map_or("(others)", |it| it.path()).to_owned(),
@@ -44,15 +52,22 @@ pub(super) fn read<'a>(
             is_others: of.is_none(),
             is_time: is_time(of),
             thread: thread.filter(|_| of.is_some() && !has_field(of, THREAD)),
+            stack: stack.filter(|_| of.is_some() && !has_field(of, STACK)),
             keys: match of {
-                Some(_) => written.texts(),
+                Some(_) => texts,
                 None => vec!["-".to_owned(); aggregation.keys.len()],
             },
             written: [&[written.shape], &written.words[..]].concat(),
             figures,
         }
     };
-    let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0).map(group).collect();
+    let groups: Vec<Group> =
+        merged.into_iter().filter(|(_, (_, figures))| figures.count != 0).map(group).collect();
+    let without_room = groups.iter().filter(|it| it.stack.is_some_and(|at| it.keys[at] == NO_ROOM));
+    match without_room.map(Group::count).sum() {
+        0 => (),
+        hits => notes.push(format!("{} left without a stack: there are too many", was(hits, "hit"))),
+    }
     let threads = if thread.is_some() { threads(prepared) } else { Threads::default() };
     Groups::new(aggregation, groups, threads, prepared.memory.lost(), notes, prepared.since.period())
 }

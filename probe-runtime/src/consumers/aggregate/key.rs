@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! shape      16 bits for each key: its kind, the bytes of its text
-//! words      integer 1 (2 if it needs them)    float, truth value, character 1    no value 0
+//! words      integer 1 (2 if it needs them)    float, truth value, character, call, stack 1    no value 0
 //!            text: its bytes, padded with zeros    cut text: its first bytes, the hash of the whole
 //! ```
 //! A word is written and read as a whole: a processor makes a load wait that covers several
@@ -10,6 +10,7 @@
 
 use std::fmt::{self, Write};
 
+use super::callers::CallerNames;
 use probe_core::abi::{Type, Value};
 use probe_lang::expression::{Datum, Fault};
 
@@ -27,6 +28,13 @@ const CUT: u64 = 7;
 const NONE: u64 = 8;
 /// An integer of 2^127 or more.
 const LARGE: u64 = 9;
+/// The address of a call.
+const CALL: u64 = 10;
+/// The number of a stack; 0 of one without room.
+const STACK: u64 = 11;
+
+/// The text of a key without a value.
+pub(super) const ABSENT: &str = "(absent)";
 
 /// Bits of a key in the shape, and of its kind.
 const KEY_BITS: u32 = 16;
@@ -164,6 +172,21 @@ impl Key {
         Ok(())
     }
 
+    /// Adds the address of a call.
+    #[inline(always)]
+    pub(super) fn add_call(&mut self, addr: Option<u64>) {
+        match addr {
+            Some(addr) => self.put(CALL, addr),
+            None => self.begin(NONE, 0),
+        }
+    }
+
+    /// Adds the number of a stack.
+    #[inline(always)]
+    pub(super) fn add_stack(&mut self, number: Option<u64>) {
+        self.put(STACK, number.unwrap_or_default());
+    }
+
     /// Adds the next key of another group, whose keys have as much room.
     #[cold]
     pub(super) fn add_stored(&mut self, of: &mut StoredKeys) {
@@ -276,12 +299,18 @@ fn bytes_of(bits: u64) -> usize {
 /// Returns the words of a key, from its bits of a shape.
 fn words_of(bits: u64) -> usize {
     match bits % (1 << KIND_BITS) {
-        INT | FLOAT | BOOL | CHAR => 1,
+        INT | FLOAT | BOOL | CHAR | CALL | STACK => 1,
         WIDE | LARGE => 2,
         TEXT => bytes_of(bits).div_ceil(WORD),
         CUT => bytes_of(bits) / WORD + 1,
         _ => 0,
     }
+}
+
+/// A key that tells where a function was called.
+pub(super) enum CallerKey<'a> {
+    Call(&'a mut u64),
+    Stack(&'a mut u64),
 }
 
 /// The keys of a group as they were written.
@@ -292,8 +321,23 @@ pub(super) struct WrittenKeys {
 }
 
 impl WrittenKeys {
-    /// Returns them as texts.
-    pub(super) fn texts(&self) -> Vec<String> {
+    /// Calls `each` with the words of each call and each stack.
+    pub(super) fn each_caller(&mut self, mut each: impl FnMut(CallerKey<'_>)) {
+        let mut rest = &mut self.words[..];
+        for at in (0..u64::BITS).step_by(KEY_BITS as usize) {
+            let bits = self.shape >> at;
+            let (words, after) = rest.split_at_mut(words_of(bits).min(rest.len()));
+            match (bits % (1 << KIND_BITS), words.first_mut()) {
+                (CALL, Some(word)) => each(CallerKey::Call(word)),
+                (STACK, Some(word)) => each(CallerKey::Stack(word)),
+                _ => (),
+            }
+            rest = after;
+        }
+    }
+
+    /// Returns them as texts, calls and stacks by their names.
+    pub(super) fn texts(&self, names: &CallerNames) -> Vec<String> {
         let (mut keys, mut rest) = (Vec::new(), &self.words[..]);
         for at in (0..u64::BITS).step_by(KEY_BITS as usize) {
             let bits = self.shape >> at;
@@ -315,7 +359,9 @@ impl WrittenKeys {
                 CHAR => {
                     u32::try_from(word).ok().and_then(char::from_u32).map_or_else(String::new, String::from)
                 }
-                NONE => "(absent)".to_owned(),
+                NONE => ABSENT.to_owned(),
+                CALL => names.of_call(word),
+                STACK => names.of_stack(word),
                 TEXT => text(),
                 CUT => text() + "…",
                 _ => break,
@@ -347,21 +393,21 @@ mod tests {
     #[test]
     fn keys_are_read_as_they_were_written() {
         let all = key(vec![Ok(Datum::Int(-7)), Ok(text("a")), Err(Fault::Missing), Ok(Datum::Bool(true))]);
-        assert_eq!(all.texts(), ["-7", "a", "(absent)", "true"]);
+        assert_eq!(all.texts(&CallerNames::default()), ["-7", "a", "(absent)", "true"]);
         let all = key(vec![Ok(Datum::Int(1 << 64)), Ok(Datum::Char('é')), Ok(Datum::Float(0.5))]);
-        assert_eq!(all.texts(), ["18446744073709551616", "é", "0.5"]);
+        assert_eq!(all.texts(&CallerNames::default()), ["18446744073709551616", "é", "0.5"]);
     }
 
     #[test]
     fn long_texts_stay_apart_although_they_are_cut() {
         let [a, b] = ["a", "b"].map(|end| key(vec![Ok(text(&("/".repeat(200) + end)))]));
         assert_ne!(a, b);
-        assert_eq!(a.texts(), [format!("{}…", "/".repeat(120))]);
-        assert_eq!(a.texts(), b.texts());
+        assert_eq!(a.texts(&CallerNames::default()), [format!("{}…", "/".repeat(120))]);
+        assert_eq!(a.texts(&CallerNames::default()), b.texts(&CallerNames::default()));
         let four = key(vec![Ok(text("long, and longer than thirty bytes")); 4]);
-        assert_eq!(four.texts(), ["long, and longer than th…"; 4]);
+        assert_eq!(four.texts(&CallerNames::default()), ["long, and longer than th…"; 4]);
         assert_eq!(
-            key(vec![Ok(text(&"/".repeat(128)))]).texts(),
+            key(vec![Ok(text(&"/".repeat(128)))]).texts(&CallerNames::default()),
             ["/".repeat(128)],
             "the longest that is whole"
         );
@@ -373,7 +419,7 @@ mod tests {
         let keys: Vec<_> =
             (0..=all.len()).map(|len| key(vec![Ok(text(&all[..len])), Ok(Datum::Int(1))])).collect();
         for (len, key) in keys.iter().enumerate() {
-            assert_eq!(key.texts(), [&all[..len], "1"]);
+            assert_eq!(key.texts(&CallerNames::default()), [&all[..len], "1"]);
             assert_eq!(key.words[..len.div_ceil(8)], words(&all.as_bytes()[..len]), "padded with zeros");
         }
         assert_ne!(key(vec![Ok(text("a"))]), key(vec![Ok(text("a\0"))]));
@@ -399,7 +445,7 @@ mod tests {
         for field in fields {
             let written = of_field(&field);
             assert_eq!(written, key(vec![Datum::of(&field)]), "{field}");
-            assert_eq!(written.texts(), [field.to_string()]);
+            assert_eq!(written.texts(&CallerNames::default()), [field.to_string()]);
         }
         let mut none = Key::new(0, WORDS);
         none.add_field(None).unwrap();

@@ -12,6 +12,7 @@
 //! no memory. A group takes 176 bytes; 1.2 KB with a histogram of powers of two, and 11 KB with one
 //! of times.
 
+mod callers;
 mod groups;
 mod key;
 mod table;
@@ -21,7 +22,8 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use key::{Key, StoredKeys};
+use callers::CallerNames;
+use key::{Key, StoredKeys, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table, add_float, add_int, power};
 
@@ -35,9 +37,10 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
+use crate::engine::stacks::Callers;
 use probe_core::abi::{Value, ValueRef};
 use probe_lang::ParseError;
-use probe_lang::expression::{Datum, Fault, Node, Predicate, Program, Scope};
+use probe_lang::expression::{Callers as CallersKind, Datum, Fault, Node, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
 use probe_report::source::{Period, Since};
 
@@ -52,9 +55,10 @@ use probe_report::source::{Period, Since};
 /// | `latency` | calls, and the mean, 50th and 99th percentile and maximum of their times |
 ///
 /// `by(a, b)` follows, with at most four keys. Numbers and keys are expressions as in
-/// [`Predicate`]. Each probe has groups of its own. Of a function, each call counts once: at its
-/// entry, or at its exit if a field or the time is known only there. A key may be of the entry
-/// although the number is of the exit.
+/// [`Predicate`], or `caller` and `stack`: the functions that called, which need no probes. Each
+/// probe has groups of its own. Of a function, each call counts once: at its entry, or at its exit
+/// if a field or the time is known only there. A key may be of the entry although the number is of
+/// the exit.
 ///
 /// Texts are shown in parts, and stay apart, if they are longer than 128 bytes divided by the
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024
@@ -96,6 +100,9 @@ struct Prepared {
     /// Whether sums are fractions. Set by the first probes.
     is_float: OnceLock<bool>,
     cells: usize,
+    /// If keys ask for callers.
+    callers: Option<Callers>,
+    /// The groups, and what callers need.
     memory: PerThread<(), AtomicU64>,
     since: Since,
 }
@@ -115,6 +122,8 @@ enum KeySource {
     Value(Program),
     /// A field that formats itself.
     Shown(usize),
+    /// The function that called, or all that led there.
+    Callers(CallersKind),
     /// The next key of the group that the entry of the call has named.
     OfEntry,
 }
@@ -191,6 +200,13 @@ impl Aggregate {
         }
     }
 
+    /// Gets ready for callers, if keys may ask for them.
+    fn callers(&self) -> Option<Callers> {
+        let none = Scope { fields: &[], has_latency: true };
+        let kinds: Vec<_> = self.aggregation.keys.iter().filter_map(|key| key.callers(&none)).collect();
+        (!kinds.is_empty()).then(|| Callers::new(kinds.contains(&CallersKind::Stack)))?
+    }
+
     fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
         let is_latency = self.aggregation.function == AggregateFunction::Latency;
         let expressions = Expressions {
@@ -222,7 +238,7 @@ impl Aggregate {
             if let Some(value) = self.aggregation.value.as_ref().filter(|_| place.value) {
                 is_float |= value.is_float(&Scope { fields: &fields(info), has_latency: true });
             }
-            programs.push((info.id(), self.programs(info, subject, place)?));
+            programs.push((info.id(), self.programs(prepared, info, subject, place)?));
             if subject == next {
                 new.push(info.clone());
             }
@@ -242,13 +258,25 @@ impl Aggregate {
         Ok(())
     }
 
-    fn programs(&self, info: &ProbeInfo, subject: u32, place: EvaluatedParts) -> Result<Programs, Error> {
+    fn programs(
+        &self,
+        prepared: &Prepared,
+        info: &ProbeInfo,
+        subject: u32,
+        place: EvaluatedParts,
+    ) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
-        let source = |key: &Node| match key.shown_field(&scope) {
-            Some(field) => Ok(KeySource::Shown(field)),
-            None => Program::of_value(key, &scope).map(|program| match program.field() {
+        let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
+        let asks_callers = self.aggregation.keys.iter().any(|key| key.callers(&scope).is_some());
+        if asks_callers && prepared.callers.is_none() {
+            return Err(Error::Consumer(no_callers.into()));
+        }
+        let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
+            (Some(callers), _) => Ok(KeySource::Callers(callers)),
+            (_, Some(field)) => Ok(KeySource::Shown(field)),
+            _ => Program::of_value(key, &scope).map(|program| match program.field() {
                 Some(field) => KeySource::Field(field),
                 None => KeySource::Value(program),
             }),
@@ -273,6 +301,29 @@ impl Prepared {
         self.is_float.get().copied().unwrap_or_default()
     }
 
+    /// Returns the part of a thread's memory that callers need.
+    #[inline(always)]
+    fn callers_memory<'a>(&self, table: &Table<'a>) -> &'a [AtomicU64] {
+        table.words.get(table::words(self.cells)..).unwrap_or_default()
+    }
+
+    /// Names the callers in these keys.
+    fn caller_names<'a>(&'a self, keys: impl Iterator<Item = &'a mut WrittenKeys>) -> CallerNames {
+        let Some(callers) = &self.callers else { return CallerNames::default() };
+        let tables = self.memory.iter().map(|local| Table { words: local.parts(), cells: self.cells });
+        CallerNames::of(callers, tables.map(|table| self.callers_memory(&table)), keys)
+    }
+
+    #[inline(always)]
+    fn add_callers(&self, key: &mut Key, kind: CallersKind, event: &Event<'_>, table: &Table<'_>) {
+        let Some(callers) = &self.callers else { return };
+        let memory = self.callers_memory(table);
+        match kind {
+            CallersKind::Nearest => key.add_call(callers.caller(event, memory)),
+            CallersKind::Stack => key.add_stack(callers.stack(event, memory)),
+        }
+    }
+
     /// Returns the group of a call that began on another thread.
     #[cold]
     fn moved(&self, table: &Table<'_>, of_entry: u64) -> Option<usize> {
@@ -290,6 +341,7 @@ impl Aggregate {
     #[inline(always)]
     fn group(
         &self,
+        prepared: &Prepared,
         table: &Table<'_>,
         programs: &Programs,
         event: &Event<'_>,
@@ -297,7 +349,7 @@ impl Aggregate {
         of_entry: Option<&mut StoredKeys>,
     ) -> Option<usize> {
         let mut key = Key::new(programs.subject, programs.room);
-        match Self::add_keys(&mut key, programs, event, context, of_entry) {
+        match Self::add_keys(&mut key, prepared, table, programs, event, context, of_entry) {
             Ok(()) => Some(table.find(&key)),
             Err(fault) => {
                 self.filter.fault(event, fault);
@@ -320,7 +372,7 @@ impl Aggregate {
         let named = table.of_handle(of_entry).or_else(|| prepared.moved(table, of_entry))?;
         match table.stored_keys(named) {
             Some(mut stored) if programs.place.keys != 0 => {
-                self.group(table, programs, event, context, Some(&mut stored))
+                self.group(prepared, table, programs, event, context, Some(&mut stored))
             }
             _ => Some(named),
         }
@@ -329,6 +381,8 @@ impl Aggregate {
     #[inline(always)]
     fn add_keys(
         key: &mut Key,
+        prepared: &Prepared,
+        table: &Table<'_>,
         programs: &Programs,
         event: &Event<'_>,
         context: &HitContext<'_>,
@@ -339,6 +393,7 @@ impl Aggregate {
                 KeySource::OfEntry => of_entry.iter_mut().for_each(|stored| key.add_stored(stored)),
                 KeySource::Field(field) => key.add_field(event.values().get(*field))?,
                 KeySource::Value(program) => key.add(context.value(program))?,
+                KeySource::Callers(kind) => prepared.add_callers(key, *kind, event, table),
                 KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
                     None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
                     Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
@@ -427,12 +482,15 @@ impl Consumer for Aggregate {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let callers = self.callers();
+        let words = table::words(self.cells()) + callers.as_ref().map_or(0, Callers::words);
         let prepared = Prepared {
+            callers,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
             cells: self.cells(),
-            memory: PerThread::new(table::words(self.cells()))?,
+            memory: PerThread::new(words)?,
             since: Since::now(),
         };
         let plan = self.plan(probes)?;
@@ -446,6 +504,7 @@ impl Consumer for Aggregate {
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
+        prepared.callers.iter().for_each(Callers::look);
         let set = self.filter.joined_by(probes);
         let plan = self.plan(&set)?;
         self.filter.check(&set)?;
@@ -476,7 +535,7 @@ impl Consumer for Aggregate {
         };
         let alone = |context: &HitContext<'_>| {
             if let Some(table) = table()
-                && let Some(group) = self.group(&table, programs, event, context, None)
+                && let Some(group) = self.group(prepared, &table, programs, event, context, None)
             {
                 self.add_hit(prepared, programs, table.cells(group), event, context);
             }
@@ -487,7 +546,7 @@ impl Consumer for Aggregate {
                 PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
                     self.group_of_call(prepared, &table, programs, event, context, of_entry)
                 }
-                _ => self.group(&table, programs, event, context, None),
+                _ => self.group(prepared, &table, programs, event, context, None),
             };
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };

@@ -5,12 +5,16 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::marker::PhantomData;
+#[cfg(probe_values)]
+use std::ptr;
 use std::{fmt, slice};
 
 use super::ThreadSlot;
 #[cfg(probe_values)]
 use super::site_values::GivenValues;
 use crate::engine::entry::backend;
+#[cfg(probe_values)]
+use crate::engine::entry::backend::registers::{after_site, frame_pointer};
 use crate::engine::os;
 #[cfg(probe_values)]
 use probe_core::abi::Type;
@@ -54,6 +58,19 @@ pub struct Event<'a> {
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
+/// Registers at a site.
+#[cfg(probe_values)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SiteRegisters {
+    /// The address after the instruction that has left the function.
+    pub(crate) after: usize,
+    pub(crate) stack_pointer: usize,
+    pub(crate) frame_pointer: usize,
+    /// The word at the stack pointer, the return address where the function [has its
+    /// frame](Event::has_frame).
+    pub(crate) returns_to: u64,
+}
+
 /// The circumstances of a hit: stack pointer, values, thread, and the generation of its attachment.
 #[derive(Clone, Copy)]
 pub(super) struct HitPlace {
@@ -73,7 +90,7 @@ impl HitPlace {
             slot,
             generation,
             #[cfg(probe_values)]
-            given: std::ptr::null(),
+            given: ptr::null(),
         }
     }
 }
@@ -122,6 +139,23 @@ impl<'a> Event<'a> {
         };
         let is_known = backend::HAS_STACK_POINTER && !self.at.frame.is_null();
         is_known.then(|| self.at.frame.addr() + stepped)
+    }
+
+    /// Returns the registers at the site that lead to the caller of its function.
+    #[cfg(probe_values)]
+    #[inline(always)]
+    pub(crate) fn site_registers(&self) -> Option<SiteRegisters> {
+        let stack_pointer = self.stack_pointer()?;
+        // SAFETY: the frame of the way in, of a hit that has not returned. Memory at a site's stack
+        // pointer is the stack's.
+        unsafe {
+            Some(SiteRegisters {
+                after: after_site(self.at.frame),
+                stack_pointer,
+                frame_pointer: frame_pointer(self.at.frame),
+                returns_to: *ptr::with_exposed_provenance(stack_pointer),
+            })
+        }
     }
 
     /// Returns whether the function has the stack pointer of its call at the site, as at entries

@@ -53,6 +53,8 @@ pub(crate) use delivery::dispatch;
 #[cfg(probe_values)]
 pub(crate) use delivery::{deliver_captured, deliver_captured_to, dispatch_captured};
 pub(crate) use event::FUTURE;
+#[cfg(probe_values)]
+pub(crate) use event::SiteRegisters;
 pub use event::{Event, Fields, ProbeId};
 pub(crate) use guard::{ReadGuard, ReentrancyGuard};
 pub(crate) use hit_state::HitMark;

@@ -104,6 +104,8 @@ mod linux {
     #[cfg(any(probe_discovers, probe_values))]
     pub(crate) mod object_file;
     pub(crate) mod objects;
+    #[cfg(probe_values)]
+    pub(crate) mod unwind_tables;
 
     pub(crate) use probe_patch::__runtime::os::{
         blocking::tracer, guarded_read, heavy_barrier, maps, mem, memory, pin::iterate, text, thread,

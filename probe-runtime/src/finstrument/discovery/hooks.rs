@@ -188,8 +188,9 @@ fn deliver(
         // that the one above belongs to the caller.
         let is_call = owner.is_some() || discovery.returns() == Some(by.returns);
         let stack_pointer = if is_call { by.stack + size_of::<usize>() } else { by.stack };
-        // No probe of a hook has fields that would be read there.
-        dispatch(definition, ptr::without_provenance(stack_pointer));
+        // No probe of a hook has fields that would be read there. The hook has left below it what
+        // leads to callers.
+        dispatch(definition, ptr::with_exposed_provenance(stack_pointer));
     }
     0
 }

@@ -113,10 +113,16 @@ impl Reporter for Aggregate {
     const NAME: &'static str = "sum";
     const ABOUT: &'static str = "the sum of a number, for each group of hits";
     const EXAMPLE: &'static str = "bytes";
-    const FORMATS: &'static [Format] = TABLE;
+    const FORMATS: &'static [Format] = &[Format::Text, Format::Json, Format::Csv, Format::Folded];
     of_this_crate!(|_| Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`")));
 
-    values!(|aggregate, _| aggregate.groups());
+    values!(
+        |aggregate, _| aggregate.groups(),
+        Format::Folded => |aggregate: &Attachment<Self>| {
+            let groups = aggregate.groups();
+            Rendered { content: groups.to_folded(), missing: groups.notes() }
+        }
+    );
 }
 
 #[cfg(feature = "latency")]

@@ -30,11 +30,18 @@ macro_rules! hook {
             "3:",
             "lea rdx, [rip + 2b]", // this function
             "mov rcx, rsp",
-            "sub rsp, 8",
+            "lea rax, [rdx + 1]",
+            "push rax", // after the site of a jump; of a call, that is above
+            ".cfi_adjust_cfa_offset 8",
+            "sub rsp, 16",
+            ".cfi_adjust_cfa_offset 16",
+            "push rbp", // of a call
+            ".cfi_adjust_cfa_offset 8",
+            "push rbp", // of a jump
             ".cfi_adjust_cfa_offset 8",
             "call {looked_up}",
-            "add rsp, 8",
-            ".cfi_adjust_cfa_offset -8",
+            "add rsp, 40",
+            ".cfi_adjust_cfa_offset -40",
             "test rax, rax",
             "jz 4f",
             "jmp rax",

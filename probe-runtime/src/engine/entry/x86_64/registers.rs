@@ -91,14 +91,24 @@ impl StoredRegister {
     }
 }
 
-/// Returns the address after the site of a hit.
+/// Returns the address after the site of a hit; of a cold block, the address after its call.
 ///
 /// # Safety
-/// As for [`StoredRegister::read`].
+/// `frame` must be what the way in has passed, of a hit that has not returned.
 #[inline(always)]
 pub(crate) unsafe fn after_site(frame: *const Value<'_>) -> usize {
     // SAFETY: the caller's promise.
     unsafe { *frame.byte_sub(8).cast() }
+}
+
+/// Returns `rbp` at the site of a hit.
+///
+/// # Safety
+/// `frame` must be what the way in has passed, of a hit that has not returned.
+#[inline(always)]
+pub(crate) unsafe fn frame_pointer(frame: *const Value<'_>) -> usize {
+    // SAFETY: the caller's promise, and the layout above.
+    unsafe { *frame.byte_sub(40).cast() }
 }
 
 /// Stores the registers, and calls a function with their address as its third parameter.

@@ -232,7 +232,7 @@ impl<'a> ProgramHeaders<'a> {
     }
 }
 
-fn object(
+pub(super) fn object(
     info: &libc::dl_phdr_info,
     owner: &[u8],
     is_type: impl Fn(u32) -> bool + Copy,

@@ -1,0 +1,128 @@
+//! One thread's stacks: a table of numbers, and the calls behind it. Only the thread writes.
+//!
+//! ```text
+//! words in use │ entries: number, place and length │ calls
+//! ```
+//! The number of a stack is a hash of its calls, so that it is the same on all threads.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Entries of the table; a power of two.
+const ENTRIES: usize = 2048;
+/// Entries that are looked at for one stack.
+const TRIES: usize = 32;
+/// Words of calls.
+const ROOM: usize = 32 * 1024;
+const LEN_BITS: u32 = 8;
+
+/// The stacks in one thread's memory.
+pub(super) struct KeptStacks<'a> {
+    used: &'a AtomicU64,
+    entries: &'a [AtomicU64],
+    calls: &'a [AtomicU64],
+}
+
+impl<'a> KeptStacks<'a> {
+    pub(super) const WORDS: usize = 1 + 2 * ENTRIES + ROOM;
+
+    /// Finds the parts of a memory of [`WORDS`](Self::WORDS).
+    #[inline(always)]
+    pub(super) fn of(memory: &'a [AtomicU64]) -> Self {
+        let (head, calls) = memory.split_at(1 + 2 * ENTRIES);
+        Self { used: &head[0], entries: &head[1..], calls }
+    }
+
+    /// Returns the number of a stack, which may be a new one; `None` if there is no room.
+    #[inline(always)]
+    pub(super) fn number(&self, calls: &[u64]) -> Option<u64> {
+        let number = number(calls);
+        #[expect(clippy::cast_possible_truncation, reason = "less than the number of entries")]
+        let start = (number >> (u64::BITS - ENTRIES.ilog2())) as usize;
+        if self.entries[2 * start].load(Relaxed) == number {
+            return Some(number);
+        }
+        self.search(start, number, calls)
+    }
+
+    #[inline(never)]
+    fn search(&self, start: usize, number: u64, calls: &[u64]) -> Option<u64> {
+        for at in (start..start + TRIES).map(|at| at % ENTRIES) {
+            let [known, place] = [&self.entries[2 * at], &self.entries[2 * at + 1]];
+            match known.load(Relaxed) {
+                0 => {
+                    let used = self.used.load(Relaxed);
+                    let room = self.calls.get(usize::try_from(used).ok()?..)?.get(..calls.len())?;
+                    room.iter().zip(calls).for_each(|(word, call)| word.store(*call, Relaxed));
+                    self.used.store(used + calls.len() as u64, Relaxed);
+                    place.store(used << LEN_BITS | calls.len() as u64, Relaxed);
+                    // Readers that see the number see the calls.
+                    known.store(number, Release);
+                    return Some(number);
+                }
+                known if known == number => return Some(number),
+                _ => (),
+            }
+        }
+        None
+    }
+
+    /// Returns all stacks, by their numbers.
+    pub(super) fn all(self) -> impl Iterator<Item = (u64, Vec<u64>)> + 'a {
+        self.entries.chunks_exact(2).filter_map(move |entry| {
+            let number = entry[0].load(Acquire);
+            let place = entry[1].load(Relaxed);
+            let (at, len) = (usize::try_from(place >> LEN_BITS).ok()?, place % (1 << LEN_BITS));
+            let calls = self.calls.get(at..)?.get(..usize::try_from(len).ok()?)?;
+            (number != 0).then(|| (number, calls.iter().map(|call| call.load(Relaxed)).collect()))
+        })
+    }
+}
+
+/// Returns a hash of a stack's calls, which is not 0.
+#[inline(always)]
+fn number(calls: &[u64]) -> u64 {
+    let mixed = |hash: u64, call: &u64| (hash.rotate_left(23) ^ call).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = calls.iter().fold(calls.len() as u64, mixed);
+    // Its high bits choose the entry.
+    (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn memory() -> Vec<AtomicU64> {
+        (0..KeptStacks::WORDS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn stacks_are_read_as_they_were_kept() {
+        let (one, other) = (memory(), memory());
+        let stacks: Vec<Vec<u64>> =
+            (0..100).map(|at| (0..at % 17).map(|call| 0x5000 + at * call).collect()).collect();
+        let numbers: Vec<_> = stacks.iter().map(|it| KeptStacks::of(&one).number(it).unwrap()).collect();
+        let again: Vec<_> =
+            stacks.iter().rev().map(|it| KeptStacks::of(&other).number(it).unwrap()).collect();
+        assert!(numbers.iter().eq(again.iter().rev()), "the same on each thread");
+        let all: HashMap<_, _> = KeptStacks::of(&one).all().collect();
+        let used = one[0].load(Relaxed);
+        for (number, stack) in numbers.iter().zip(&stacks) {
+            assert_eq!(all[number], *stack);
+            assert_eq!(KeptStacks::of(&one).number(stack), Some(*number));
+        }
+        assert_eq!(one[0].load(Relaxed), used, "each is kept once");
+    }
+
+    #[test]
+    fn stacks_beyond_the_room_have_no_number() {
+        let memory = memory();
+        let kept = |at: u64| KeptStacks::of(&memory).number(&[at; 64]);
+        let found: Vec<_> = (0..1000).map(kept).collect();
+        let with_room = ROOM / 64;
+        assert!(found[..with_room].iter().all(Option::is_some), "{found:?}");
+        assert!(found[with_room..].iter().all(Option::is_none));
+        assert_eq!((0..1000).map(kept).collect::<Vec<_>>(), found, "those that are kept stay");
+    }
+}

@@ -1,0 +1,230 @@
+//! From the registers at a site to the calls that led there.
+
+// Safety: relies on the registers of a hit's site, and on the unwind tables of the code that is on
+// the stack; pages that the walk has not read yet are read by instructions that may fault.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{mem, ptr};
+
+use super::Ending;
+use super::frame::{Kind, Rule};
+use super::objects::Objects;
+use crate::engine::dispatch::SiteRegisters;
+use crate::engine::os::guarded_read;
+
+/// Rules of a thread's cache; a power of two.
+const RULES: usize = 512;
+pub(super) const CACHE_WORDS: usize = 2 * RULES;
+const PAGE: u64 = 4096;
+
+/// Where the registers of an interrupted thread are in the kernel's `ucontext_t`: `rbp`, `rsp`,
+/// `rip`.
+const INTERRUPTED: [u64; 3] = [120, 160, 168];
+
+/// One thread's rules, by the addresses of calls, before the tables.
+///
+/// ```text
+/// entry   the address, with the number of the list of objects in its upper bits │ the rule
+/// ```
+pub(super) struct Cache<'a> {
+    entries: &'a [AtomicU64],
+    objects: &'a Objects,
+    /// In the bits above addresses.
+    number: u64,
+}
+
+impl<'a> Cache<'a> {
+    #[inline(always)]
+    pub(super) fn new(memory: &'a [AtomicU64], objects: &'a Objects) -> Self {
+        let entries = memory.get(..CACHE_WORDS).unwrap_or_default();
+        Self { entries, objects, number: (objects.number() as u64) << 48 }
+    }
+
+    #[inline(always)]
+    fn rule(&self, addr: u64) -> Rule {
+        #[expect(clippy::cast_possible_truncation, reason = "less than the number of rules")]
+        let at = (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RULES.ilog2())) as usize;
+        match self.entries.get(2 * at..2 * at + 2) {
+            Some([known, rule]) if known.load(Relaxed) == addr ^ self.number => {
+                Rule::of_word(rule.load(Relaxed))
+            }
+            entry => self.search(addr, entry),
+        }
+    }
+
+    #[inline(never)]
+    fn search(&self, addr: u64, entry: Option<&[AtomicU64]>) -> Rule {
+        let found = Rule::of(self.objects.rule(addr));
+        if let Some([known, rule]) = entry {
+            rule.store(found.word(), Relaxed);
+            known.store(addr ^ self.number, Relaxed);
+        }
+        found
+    }
+}
+
+/// A place on the way from a site to its callers.
+pub(super) struct Walk {
+    /// The address of the frame's call, or of the instruction that a signal has interrupted.
+    at: u64,
+    stack_pointer: u64,
+    frame_pointer: u64,
+    /// The pages that can be read.
+    readable: (u64, u64),
+}
+
+/// A step of a walk.
+enum Step {
+    Caller,
+    /// The frame has no caller.
+    End,
+    Unknown,
+}
+
+impl Walk {
+    /// Begins in the frame of a site's function.
+    #[inline(always)]
+    pub(super) fn at_site(registers: &SiteRegisters) -> Self {
+        let stack_pointer = registers.stack_pointer as u64;
+        let page = stack_pointer / PAGE * PAGE;
+        Self {
+            at: (registers.after as u64).wrapping_sub(1),
+            stack_pointer,
+            frame_pointer: registers.frame_pointer as u64,
+            readable: (page, page + PAGE),
+        }
+    }
+
+    /// Returns the address of the call that led to the frame's function.
+    #[inline(always)]
+    pub(super) fn caller(&self, cache: &Cache<'_>) -> Option<u64> {
+        let rule = cache.rule(self.at);
+        let base = match rule.kind() {
+            Kind::FromStackPointer => self.stack_pointer,
+            Kind::FromFramePointer => self.frame_pointer,
+            _ => return None,
+        };
+        let start = base.wrapping_add_signed(rule.offset());
+        if start <= self.stack_pointer {
+            return None;
+        }
+        // SAFETY: by the tables of the code that runs, the return address of a frame that has not
+        // returned.
+        Some(unsafe { word(start.wrapping_sub(8)) }.wrapping_sub(1))
+    }
+
+    /// Fills in the calls that led to the frame's function, from the innermost one, and a mark
+    /// where the stack is not whole. Returns how many words these are. If `is_at_return`, the
+    /// return address is at the stack pointer, in place of what the tables say.
+    #[inline(always)]
+    pub(super) fn calls(mut self, is_at_return: bool, cache: &Cache<'_>, calls: &mut [u64]) -> usize {
+        let Some((past, whole)) = calls.split_last_mut() else { return 0 };
+        let mut is_at_return = is_at_return;
+        for (at, call) in whole.iter_mut().enumerate() {
+            let step = if mem::take(&mut is_at_return) {
+                self.return_to(self.stack_pointer + 8, None)
+            } else {
+                self.step(cache)
+            };
+            match step {
+                Step::Caller => *call = self.at,
+                Step::End => return at,
+                Step::Unknown => {
+                    *call = Ending::Unknown as u64;
+                    return at + 1;
+                }
+            }
+        }
+        *past = match self.step(cache) {
+            Step::Caller => Ending::Deeper as u64,
+            Step::End => return whole.len(),
+            Step::Unknown => Ending::Unknown as u64,
+        };
+        whole.len() + 1
+    }
+
+    /// Goes to the caller's frame.
+    #[inline(always)]
+    fn step(&mut self, cache: &Cache<'_>) -> Step {
+        let rule = cache.rule(self.at);
+        let base = match rule.kind() {
+            Kind::FromStackPointer => self.stack_pointer,
+            Kind::FromFramePointer => self.frame_pointer,
+            other => return self.other_step(other),
+        };
+        let start = base.wrapping_add_signed(rule.offset());
+        let place = rule.frame_pointer();
+        self.return_to(start, place.map(|place| start.wrapping_add_signed(place)))
+    }
+
+    /// Goes to the caller's frame, from the beginning of this one and from where it keeps the
+    /// caller's frame pointer.
+    #[inline(always)]
+    fn return_to(&mut self, start: u64, frame_pointer_at: Option<u64>) -> Step {
+        if start <= self.stack_pointer || start % 8 != 0 {
+            return Step::Unknown;
+        }
+        let Some(returns_to) = self.word(start - 8) else { return Step::Unknown };
+        if returns_to == 0 {
+            return Step::End;
+        }
+        if let Some(at) = frame_pointer_at {
+            let Some(frame_pointer) = self.word(at) else { return Step::Unknown };
+            self.frame_pointer = frame_pointer;
+        }
+        (self.at, self.stack_pointer) = (returns_to.wrapping_sub(1), start);
+        Step::Caller
+    }
+
+    #[inline(never)]
+    fn other_step(&mut self, kind: Kind) -> Step {
+        match kind {
+            Kind::Outermost => Step::End,
+            Kind::Signal => {
+                let [frame_pointer, stack_pointer, at] =
+                    INTERRUPTED.map(|offset| self.word(self.stack_pointer.wrapping_add(offset)));
+                let (Some(frame_pointer), Some(stack_pointer), Some(at)) = (frame_pointer, stack_pointer, at)
+                else {
+                    return Step::Unknown;
+                };
+                (self.at, self.stack_pointer, self.frame_pointer) = (at, stack_pointer, frame_pointer);
+                Step::Caller
+            }
+            _ => Step::Unknown,
+        }
+    }
+
+    /// Reads a word of the stack, if it can be read.
+    #[inline(always)]
+    fn word(&mut self, at: u64) -> Option<u64> {
+        if !(self.readable.0..self.readable.1).contains(&at) {
+            self.see(at)?;
+        }
+        // SAFETY: the page can be read, and an aligned word is in one page.
+        Some(unsafe { word(at) })
+    }
+
+    /// Makes sure that a word can be read.
+    #[inline(never)]
+    fn see(&mut self, at: u64) -> Option<()> {
+        let start = usize::try_from(at).ok()?;
+        (at % 8 == 0 && guarded_read::is_readable(start, 8)).then_some(())?;
+        let page = at / PAGE * PAGE;
+        self.readable = (page, page.checked_add(PAGE)?);
+        Some(())
+    }
+}
+
+/// Reads a word.
+///
+/// # Safety
+/// It can be read.
+#[inline(always)]
+unsafe fn word(at: u64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "addresses have as many bits")]
+    let at = ptr::with_exposed_provenance::<u64>(at as usize);
+    // SAFETY: the caller's promise. Code of the frames above may change it after this hit.
+    unsafe { at.read_volatile() }
+}

@@ -1,0 +1,154 @@
+//! Callers and stacks of functions in Rust, with and without fields, in each build.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::hint::black_box;
+use std::thread;
+
+use probe_runtime::aggregate::{Group, Groups};
+use probe_runtime::{Aggregate, Attachment, point, probe, select};
+use probe_tests::turn::turn;
+
+#[probe]
+#[inline(never)]
+fn plain(n: u64) {
+    black_box(n);
+}
+
+#[probe(args(*), ret)]
+#[inline(never)]
+fn with_fields(a: u64, b: &str, c: u64) -> u64 {
+    black_box(a + c + b.len() as u64)
+}
+
+#[inline(never)]
+fn with_point(n: u64) -> u64 {
+    let twice = black_box(n * 2);
+    point!("callers_point", n, twice);
+    black_box(twice)
+}
+
+/// A caller that has a frame of its own, with something to do after its calls.
+macro_rules! caller {
+    ($name:ident) => {
+        #[inline(never)]
+        fn $name(n: u64) {
+            plain(n);
+            black_box(with_fields(n, "text", n));
+            black_box(with_point(n));
+        }
+    };
+}
+
+caller!(first);
+caller!(second);
+
+#[inline(never)]
+fn recursive(n: u64) {
+    if n == 0 {
+        first(n);
+    } else {
+        recursive(n - 1);
+    }
+    black_box(n);
+}
+
+fn play() {
+    (0..3).for_each(first);
+    (0..5).for_each(second);
+    recursive(4);
+}
+
+fn attach(function: &str, text: &str) -> Attachment<Aggregate> {
+    select(&format!("**::callers::{function}")).unwrap().attach(Aggregate::new(text).unwrap()).unwrap()
+}
+
+/// Returns the last part of each caller's path, and its hits.
+fn tally(groups: &Groups) -> Vec<(&str, u64)> {
+    let part = |group| Group::keys(group)[0].rsplit("::").next().unwrap();
+    let mut tally: Vec<_> = groups.iter().map(|it| (part(it), it.count())).collect();
+    tally.sort_unstable();
+    tally
+}
+
+#[test]
+fn callers_of_functions_and_points() {
+    let _turn = turn();
+    let expected = [("first", 4), ("second", 5)];
+    for (function, texts) in [
+        ("plain", &["count by(caller)", "latency by(caller)"][..]),
+        ("with_fields", &["count by(caller)", "latency by(caller)", "sum(a) by(caller)"]),
+    ] {
+        for text in texts {
+            let callers = attach(function, text);
+            play();
+            assert_eq!(tally(&callers.groups()), expected, "{function} {text}");
+        }
+    }
+    // The exit alone, which the guard has.
+    let alone = attach("plain kind=exit", "count by(caller, stack)");
+    play();
+    assert_eq!(alone.groups()[0].keys(), ["(absent)"; 2]);
+    let callers = attach("callers_point", "count by(caller)");
+    play();
+    assert_eq!(tally(&callers.groups()), expected);
+    let both = attach("with_fields", "count by(caller, b, ret)");
+    first(1);
+    let groups = both.groups();
+    assert_eq!((groups.len(), &groups[0].keys()[1..]), (1, &["text".to_owned(), "6".to_owned()][..]));
+}
+
+/// The program's stacks are longer than those that are kept.
+#[test]
+fn stacks_of_functions() {
+    let _turn = turn();
+    let stacks = attach("plain", "count by(stack)");
+    play();
+    let groups = stacks.groups();
+    assert_eq!(groups.notes(), [""; 0]);
+    let calls = |stack: &str| {
+        let is_it = |group: &&Group| {
+            let names: Vec<_> =
+                group.keys()[0].split(';').map(|it| it.rsplit("::").next().unwrap()).collect();
+            names.join(";").contains(stack)
+        };
+        groups.iter().filter(is_it).map(Group::count).sum::<u64>()
+    };
+    assert_eq!([calls("first"), calls("second"), calls("recursive;recursive;recursive;first")], [4, 5, 1]);
+    let folded = groups.to_folded();
+    assert!(folded.lines().all(|line| line.rsplit_once(' ').unwrap().0.ends_with("::plain")), "{folded}");
+}
+
+#[test]
+fn threads_begin_their_stacks() {
+    let _turn = turn();
+    let stacks = attach("plain", "count by(stack)");
+    let mut threads = Vec::new();
+    threads.resize_with(4, || thread::spawn(|| (0..1000).for_each(first)));
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    let groups = stacks.groups();
+    assert_eq!(groups.iter().map(Group::count).sum::<u64>(), 4000);
+    assert!(groups.iter().all(|it| !it.keys()[0].contains("(unknown)")), "{groups}");
+}
+
+/// A program may have fields of these names.
+#[test]
+fn fields_come_first() {
+    #[probe(args(caller, stack = 7))]
+    fn named(caller: &str) {
+        black_box(caller);
+    }
+
+    let _turn = turn();
+    let groups = attach("named", "count by(caller, stack)");
+    named("a field");
+    assert_eq!(groups.groups()[0].keys(), ["a field", "7"]);
+}
+
+#[test]
+fn callers_are_keys_alone() {
+    for text in ["sum(caller)", "count by(caller == 1)", "count by(len(stack))"] {
+        let aggregate = Aggregate::new(text).unwrap();
+        let error = select("**::callers::plain").unwrap().attach(aggregate).err().unwrap().to_string();
+        assert!(error.contains("is a key of its own: `count by("), "{text}: {error}");
+    }
+}
