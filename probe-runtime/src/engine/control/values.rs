@@ -72,9 +72,10 @@ impl ProbeSet {
             let probe = |id: &ProbeId| {
                 let definition = control.registry.definition(*id, loaded)?;
                 let (kind, convention) = (definition.kind(), definition.convention());
-                let is_of_c = matches!(convention, Convention::Hidden | Convention::Call)
-                    && matches!(kind, Kind::Entry | Kind::Exit)
-                    && definition.field_count() == 0;
+                let is_of_c =
+                    matches!(convention, Convention::Hidden | Convention::Call | Convention::Wrapped)
+                        && matches!(kind, Kind::Entry | Kind::Exit)
+                        && definition.field_count() == 0;
                 let is_hook = convention == Convention::Call;
                 let sites = || {
                     let own = [*id];
@@ -84,7 +85,8 @@ impl ProbeSet {
                     let sites = control.registry.sites(*id).iter().map(|site| site.addr.0);
                     sites.chain(calls.map(|site| site.addr.0)).collect()
                 };
-                is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites() })
+                let own = || control.registry.calls(*id).iter().find_map(|call| call.own_values());
+                is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites(), own: own() })
             };
             self.ids.iter().filter_map(probe).collect()
         })
