@@ -28,8 +28,8 @@ use crate::cursor::Cursor;
 use crate::error::{ParseError, mistake};
 use crate::glob::matches;
 
-/// The most parameters of a function: a probe has sixteen fields, and one is the result's.
-pub const MOST_PARAMETERS: usize = 15;
+/// The most parameters of a function. A probe has sixteen fields: those that are named come first.
+pub const MOST_PARAMETERS: usize = 32;
 
 /// The name of results.
 pub const RESULT: &str = "ret";
@@ -334,9 +334,9 @@ mod tests {
         let expected = "own.probes, line 1, column 1: a line `library libNAME.so.1` stands above the functions\n  \
                         a::f = int f()\n  ^";
         assert_eq!(error, expected);
-        let many: Vec<_> = (0..16).map(|at| format!("int a{at}")).collect();
+        let many: Vec<_> = (0..33).map(|at| format!("int a{at}")).collect();
         let error = parse("m", &format!("library l\nm::f = int f({})", many.join(", "))).unwrap_err();
-        assert!(error.to_string().contains("at most 15 parameters"), "{error}");
+        assert!(error.to_string().contains("at most 32 parameters"), "{error}");
     }
 
     proptest::proptest! {

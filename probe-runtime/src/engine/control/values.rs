@@ -11,6 +11,14 @@ use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Convention, Kind, Type};
 
 impl Control {
+    /// Adds the fields of a probe whose sites know their values.
+    pub(super) fn with_own_fields(&self, info: ProbeInfo) -> ProbeInfo {
+        let own = self.registry.calls(info.id()).iter().find_map(|call| call.own_values());
+        let fields = own.iter().flat_map(|own| own.values);
+        let fields: Vec<_> = fields.map(|(name, reading)| (name.clone(), Some(reading.kind.ty()))).collect();
+        info.with_fields(&fields)
+    }
+
     /// Leaves attachments no values of libraries: one has gone, and another build of it may come to
     /// the same addresses.
     pub(super) fn forget_values(&self) {
