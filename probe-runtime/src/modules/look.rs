@@ -9,7 +9,7 @@
 // Safety: relies on the dynamic linker's functions, and on a box that one thread takes.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::ptr;
@@ -25,8 +25,8 @@ pub(super) type Version = (usize, Option<CString>);
 /// What a look has found.
 #[derive(Default)]
 pub(super) struct Look {
-    /// The numbers of functions that a loaded library has, ascending.
-    pub(super) present: Vec<usize>,
+    /// The numbers of functions that a loaded library has.
+    pub(super) present: BTreeSet<usize>,
     /// The addresses of functions that slots were not bound to.
     pub(super) addresses: HashMap<Version, usize>,
 }
@@ -77,10 +77,8 @@ fn look(set: &ModuleSet) -> Look {
             found.extend(library.symbol(name).map(|address| (number, address)));
         }
     }
-    let mut look = Look::default();
-    look.present = found.keys().map(|number| set.symbols[*number].1).collect();
-    look.present.sort_unstable();
-    look.present.dedup();
+    let present: BTreeSet<_> = found.keys().map(|number| set.symbols[*number].1).collect();
+    let mut look = Look { present, ..Look::default() };
     for import in imports.iter().flat_map(|object| &object.imports) {
         let version = (import.name, import.version.clone());
         if import.slot.is_looked_up || look.addresses.contains_key(&version) {
@@ -96,19 +94,19 @@ fn look(set: &ModuleSet) -> Look {
 
 /// Returns the address to which the dynamic linker binds a version of a function.
 fn binding(symbol: &CStr, version: Option<&CStr>) -> Option<usize> {
-    // SAFETY: a handle that the dynamic linker knows, and names.
-    let found = unsafe {
-        match version {
-            #[cfg(target_env = "gnu")]
-            Some(version) => libc::dlvsym(libc::RTLD_DEFAULT, symbol.as_ptr(), version.as_ptr()),
-            _ => libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()),
-        }
+    // SAFETY: a handle that the dynamic linker knows, and a name.
+    let of_any = || unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) }.addr();
+    let of_version = match version {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: the same, and another name.
+        Some(version) => unsafe {
+            libc::dlvsym(libc::RTLD_DEFAULT, symbol.as_ptr(), version.as_ptr()).addr()
+        },
+        _ => 0,
     };
     // Another library may have taken the place of this one, without versions.
-    // SAFETY: as above.
-    let found =
-        if found.is_null() { unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) } } else { found };
-    (!found.is_null()).then(|| found.addr())
+    let found = if of_version == 0 { of_any() } else { of_version };
+    (found != 0).then_some(found)
 }
 
 /// A library that stays loaded as long as this lives.

@@ -53,7 +53,7 @@ struct Armed {
 /// All words of loaded objects, and the wrappers in use.
 #[derive(Default)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    words: Vec<Slot>,
     objects: Vec<ObjectImports>,
     /// The text of all objects.
     text: Vec<Range<usize>>,
@@ -76,22 +76,22 @@ impl Slots {
     pub(super) fn refresh(&mut self, set: &ModuleSet, frozen: &Frozen) -> Vec<Object> {
         let own = (pages as *const ()).addr();
         self.objects = frozen.imports(&|symbol| set.number_of(symbol), own);
-        self.slots.clear();
+        self.words.clear();
         for (number, object) in self.objects.iter_mut().enumerate() {
             let imports = mem::take(&mut object.imports).into_iter();
-            self.slots.extend(imports.map(|it| Slot {
+            self.words.extend(imports.map(|it| Slot {
                 addr: it.slot.addr,
                 function: set.symbols[it.name].1,
                 version: (it.name, it.version),
                 object: number,
             }));
         }
-        self.slots.sort_unstable_by_key(|slot| slot.addr);
-        self.slots.dedup_by_key(|slot| slot.addr);
-        let is_there = |addr: &usize| self.slots.binary_search_by_key(addr, |slot| slot.addr).is_ok();
+        self.words.sort_unstable_by_key(|slot| slot.addr);
+        self.words.dedup_by_key(|slot| slot.addr);
+        let is_there = |addr: &usize| self.words.binary_search_by_key(addr, |slot| slot.addr).is_ok();
         self.armed.retain(|addr, _| is_there(addr));
         let mut places = vec![0; set.functions.len()];
-        self.slots.iter().for_each(|slot| places[slot.function] += 1);
+        self.words.iter().for_each(|slot| places[slot.function] += 1);
         for (function, places) in set.functions.iter().zip(places) {
             function.entry.set_places(places);
             function.exit.set_places(places);
@@ -121,61 +121,60 @@ impl Slots {
         }
         let mut is_left = false;
         let mut due = Vec::new();
-        for at in 0..self.slots.len() {
-            let number = self.slots[at].function;
+        for at in 0..self.words.len() {
+            let number = self.words[at].function;
             if !functions.contains(&number) {
                 continue;
             }
             let wanted =
-                if set.functions[number].is_active() { self.to_wrapper(set, at) } else { self.to_latent(at) };
+                if set.functions[number].is_active() { self.wrapped(set, at) } else { self.restored(at) };
             match wanted {
                 Ok(found) => due.extend(found),
                 Err(None) => is_left = true,
                 Err(Some(problem)) => self.refuse(at, problem, report),
             }
         }
-        self.write(due, report, &mut is_left);
+        self.write(&due, report, &mut is_left);
         is_left
     }
 
     /// Returns how a word is led to a wrapper, if it is not. The error says what is wrong; none is
     /// said where the next operation may do it.
-    fn to_wrapper(&mut self, set: &ModuleSet, at: usize) -> Result<Option<Due>, Option<String>> {
+    fn wrapped(&mut self, set: &ModuleSet, at: usize) -> Result<Option<Due>, Option<String>> {
         let from = self.read(at);
         if Wrapper::at(from).is_some() {
             return Ok(None);
         }
-        let Slot { function: number, version, object, .. } = &self.slots[at];
+        let Slot { function: number, version, object, .. } = &self.words[at];
         let number = *number;
         let is_own = self.objects[*object].segments.iter().any(|segment| segment.contains(&from));
         let address = if is_own { self.addresses.get(version).copied() } else { Some(from) };
         let address = address.filter(|it| self.text.iter().any(|text| text.contains(it))).ok_or(None)?;
-        let next = self.wrappers.len();
-        let function = &set.functions[number];
         let known = self.wrappers.get(&(number, address)).copied();
-        let wrapper = match known {
-            Some(wrapper) => wrapper,
-            None => {
-                let new =
-                    Wrapper::new(next).ok_or_else(|| Some(format!("all {WRAPPERS} wrappers are in use")))?;
-                new.begin(address, function.words, [function.entry.definition, function.exit.definition]);
-                new.switch(function.entry.is_active(), function.exit.is_active());
-                self.wrappers.insert((number, address), new);
-                new
-            }
-        };
+        let wrapper = known.map_or_else(|| self.new_wrapper(set, number, address), Ok).map_err(Some)?;
         Ok(Some(Due { slot: at, from, to: wrapper.address() }))
     }
 
+    /// Makes a wrapper of the function at this address.
+    fn new_wrapper(&mut self, set: &ModuleSet, number: usize, address: usize) -> Result<Wrapper, String> {
+        let next = Wrapper::new(self.wrappers.len());
+        let new = next.ok_or_else(|| format!("all {WRAPPERS} wrappers are in use"))?;
+        let function = &set.functions[number];
+        new.begin(address, function.words, [function.entry.definition, function.exit.definition]);
+        new.switch(function.entry.is_active(), function.exit.is_active());
+        self.wrappers.insert((number, address), new);
+        Ok(new)
+    }
+
     /// Returns how a word gets its latent value back, if it has another one.
-    fn to_latent(&mut self, at: usize) -> Result<Option<Due>, Option<String>> {
+    fn restored(&mut self, at: usize) -> Result<Option<Due>, Option<String>> {
         let from = self.read(at);
-        let Some(armed) = self.armed.get(&self.slots[at].addr) else { return Ok(None) };
+        let Some(armed) = self.armed.get(&self.words[at].addr) else { return Ok(None) };
         let Armed { wrapper, latent } = *armed;
         if from == wrapper.address() {
             return Ok(Some(Due { slot: at, from, to: latent }));
         }
-        self.armed.remove(&self.slots[at].addr);
+        self.armed.remove(&self.words[at].addr);
         // The dynamic linker was about to bind it.
         if from == latent || from == wrapper.function() {
             return Ok(None);
@@ -183,20 +182,20 @@ impl Slots {
         Err(Some(format!("other code has written {from:#x} there")))
     }
 
-    fn write(&mut self, due: Vec<Due>, report: &mut Report, is_left: &mut bool) {
+    fn write(&mut self, due: &[Due], report: &mut Report, is_left: &mut bool) {
         if due.is_empty() {
             return;
         }
         let mut maps = Maps::open().ok();
-        let of = |slots: &Self, due: &Due| slots.slots[due.slot].addr;
-        let whole = |slots: &Self, due: &Due| pages(of(slots, due)..of(slots, due) + 8);
+        let of = |all: &Self, due: &Due| all.words[due.slot].addr;
+        let whole = |all: &Self, due: &Due| pages(of(all, due)..of(all, due) + 8);
         let runs: Vec<_> =
             due.chunk_by(|one, next| whole(self, one).end >= whole(self, next).start).collect();
         for run in runs {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let bytes = of(self, first)..of(self, last) + 8;
             let is_sealed = |due: &Due| {
-                let slot = &self.slots[due.slot];
+                let slot = &self.words[due.slot];
                 self.objects[slot.object].sealed.contains(&slot.addr)
             };
             let is_writable = |addr| {
@@ -227,7 +226,7 @@ impl Slots {
 
     /// Changes a word, unless other code has changed it just now.
     fn store(&mut self, due: &Due, report: &mut Report) {
-        let addr = self.slots[due.slot].addr;
+        let addr = self.words[due.slot].addr;
         // SAFETY: an aligned word of a loaded object, which is writable now.
         let word = unsafe { AtomicUsize::from_ptr(addr as *mut usize) };
         if let Err(found) = word.compare_exchange(due.from, due.to, Ordering::SeqCst, Ordering::SeqCst) {
@@ -240,11 +239,11 @@ impl Slots {
     }
 
     fn refuse(&self, at: usize, problem: String, report: &mut Report) {
-        report.refuse(Refusal::new(SiteAddr(self.slots[at].addr), RefusalReason::Slot { problem }));
+        report.refuse(Refusal::new(SiteAddr(self.words[at].addr), RefusalReason::Slot { problem }));
     }
 
     fn read(&self, at: usize) -> usize {
         // SAFETY: an aligned word of a loaded object.
-        unsafe { AtomicUsize::from_ptr(self.slots[at].addr as *mut usize) }.load(Ordering::Acquire)
+        unsafe { AtomicUsize::from_ptr(self.words[at].addr as *mut usize) }.load(Ordering::Acquire)
     }
 }
