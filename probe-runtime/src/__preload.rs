@@ -73,7 +73,7 @@ pub fn names_modules() -> bool {
 ///
 /// # Errors
 /// As [`modules::find`](crate::modules::find).
-pub fn find_modules() -> Result<(), crate::Error> {
+pub fn find_modules() -> Result<(), crate::engine::error::Error> {
     #[cfg(feature = "modules")]
     return crate::modules::find_named();
     #[cfg(not(feature = "modules"))]
