@@ -8,7 +8,7 @@ use probe_tests::{instrumented, whole};
 
 use crate::program::{build, counts_exactly, ran, source, storm, with_agent};
 
-/// Flags of compilers and linkers, by what they do to words that lead calls.
+/// Flags of compilers and linkers that change words that lead calls.
 const WAYS: [&[&str]; 7] = [
     &["-Wl,-z,lazy"],
     &["-Wl,-z,now"],

@@ -38,7 +38,7 @@ pub fn with_agent(program: &Path, probes: &str) -> Command {
     command
 }
 
-/// What a program has said on its streams.
+/// A program's output, and its messages.
 #[derive(Debug)]
 pub struct Ran {
     pub out: String,
@@ -77,7 +77,7 @@ pub fn tally(out: &str) -> Hits {
     counts.filter_map(|(path, count)| Some((path.to_owned(), [count.parse().ok()?; 2]))).collect()
 }
 
-/// Runs the program with all modules counted, and checks the counts of what it counts itself.
+/// Runs the program with all modules counted, and compares its own counts.
 pub fn counts_exactly(program: &Path, what: &str, folder: &Folder) {
     let report = folder.join("hits.csv");
     let mut command = with_agent(program, "lock::**, io::**, memory::** = count");
@@ -130,7 +130,7 @@ impl<'a> Served<'a> {
         self.answer()
     }
 
-    /// Asks `probectl`; returns what it prints.
+    /// Asks `probectl`; returns its output.
     pub fn probectl(&self, command: &str, arguments: &[&str]) -> String {
         let pid = self.child.id().to_string();
         let mut probectl = Command::new(env!("CARGO_BIN_EXE_probectl"));
@@ -138,7 +138,7 @@ impl<'a> Served<'a> {
         ran(&mut probectl).out
     }
 
-    /// Ends its input; returns the rest of what it prints.
+    /// Ends its input; returns the rest of its output.
     pub fn end(mut self) -> String {
         self.stdin.take();
         let mut rest = String::new();

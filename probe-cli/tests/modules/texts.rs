@@ -1,4 +1,4 @@
-//! Modules of one's own, and what is wrong with them.
+//! Texts of users' own modules, and mistakes in them.
 
 use std::fs;
 

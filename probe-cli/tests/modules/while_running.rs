@@ -1,4 +1,4 @@
-//! Modules of a program that runs: armed and disarmed while it works, and in plugins that come later.
+//! Modules of a running program: switched while it works, and in plugins that it loads.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn words_are_as_they_were_once_nobody_listens() {
     let mut served = served(&folder);
     assert_eq!(served.ask("p"), "latent");
     for _ in 0..20 {
-        // The work goes on meanwhile.
+        // It works while both commands run.
         served.tell("w");
         served.probectl("enable", &["--keep", "lock::**, io::**, memory::** = latency"]);
         served.probectl("disable", &[]);

@@ -1,6 +1,6 @@
-//! A look at the loaded libraries, outside of all locks: which functions there are, and to which
-//! addresses calls lead that the dynamic linker has not bound yet. It asks the dynamic linker, whose
-//! outer lock no holder of the control lock may take.
+//! A look at the loaded libraries, outside of all locks: their functions, and the addresses to
+//! which the dynamic linker would bind calls that it has not bound yet. This asks the dynamic
+//! linker, and no holder of the control lock may take that one's outer lock.
 //!
 //! Life: asked for, taken before the next operation takes the control lock, and handed to the
 //! provider, without a lock that a fork could leave taken.
@@ -22,7 +22,7 @@ use crate::engine::os::objects::{Frozen, freeze};
 /// A version of a function: the number of its name, and the version's name.
 pub(super) type Version = (usize, Option<CString>);
 
-/// What a look has found.
+/// The findings of a look.
 #[derive(Default)]
 pub(super) struct Look {
     /// The numbers of functions that a loaded library has.

@@ -1,12 +1,12 @@
 //! The provider of modules, as the registry and the control use it.
 //!
-//! Life: from [`begin`] on, each operation looks for new objects. Their words are led to wrappers at
-//! once if a probe is active. A function is listed from the first operation on that follows a
-//! [look] at its library, and stays. Wrappers and definitions are never freed.
+//! Life: from [`begin`] on, each operation looks for new objects. If a probe is active, their words
+//! are led to wrappers at once. A [look] at a library lets the next operation list its functions,
+//! which stay. Wrappers and definitions are never freed.
 //!
-//! No operation here waits for a hit, and a hit waits for nothing: so probes in the functions that
-//! operations, the dynamic linker and fork's handlers call lead to no deadlock. The object with this
-//! code calls the functions themselves.
+//! No operation here waits for a hit, and a hit waits for nothing. So functions that operations,
+//! the dynamic linker or handlers of forks call may have probes without a deadlock. The object with
+//! this code calls the functions themselves.
 //! Cost: after objects came or went, a look at the relocations of all objects.
 
 use std::cell::RefCell;

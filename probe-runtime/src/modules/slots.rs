@@ -46,7 +46,7 @@ struct Slot {
 /// A word that holds a wrapper.
 struct Armed {
     wrapper: Wrapper,
-    /// What it held before.
+    /// Its value before.
     latent: usize,
 }
 
@@ -138,8 +138,8 @@ impl Slots {
         is_left
     }
 
-    /// Returns how a word is led to a wrapper, if it is not. The error says what is wrong; none is
-    /// said where the next operation may do it.
+    /// Returns how a word is led to a wrapper, if it is not. An error has a problem, or
+    /// none if the next operation may succeed.
     fn wrapped(&mut self, set: &ModuleSet, at: usize) -> Result<Option<Due>, Option<String>> {
         let from = self.read(at);
         if Wrapper::at(from).is_some() {

@@ -225,7 +225,7 @@ impl ProbeInfo {
         self.group.as_deref()
     }
 
-    /// Returns the module of a function of a library, such as `lock`. Only selectors that begin with
+    /// Returns the module of a library's function, such as `lock`. Only selectors that begin with
     /// that name select it: see [`modules`](crate::modules).
     #[cfg(feature = "modules")]
     pub fn module(&self) -> Option<&str> {

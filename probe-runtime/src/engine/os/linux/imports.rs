@@ -89,8 +89,9 @@ impl Frozen {
         slots
     }
 
-    /// Returns the words by which objects call those functions of other ones whose names have a number.
-    /// Leaves out the object that holds `besides`, and objects without such words.
+    /// Returns the words by which objects call functions of other ones. These have names to which
+    /// `number_of` gives a number. Leaves out the object that holds `besides`, and objects without
+    /// such words.
     #[cfg(probe_modules)]
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
     pub(crate) fn imports(
