@@ -1,4 +1,4 @@
-/* Calls functions of the C library, and prints how often. The first argument says what it does. */
+/* Calls functions of the C library, and prints how often. Its first argument chooses the work. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
