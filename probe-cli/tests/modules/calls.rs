@@ -105,3 +105,36 @@ fn arguments_results_and_exceptions_pass() {
     assert_eq!(report(4), "own::mixed,99,-4,-3,hello,1");
     assert_eq!(hits(&folder.join("5.csv"))["own::risky"], [200, 100]);
 }
+
+/// The bytes of each function's blocks are those that the allocator tells the program itself.
+#[test]
+fn memory_is_that_of_the_innermost_function() {
+    let folder = Folder::new("memory");
+    let program = folder.join("allocator");
+    let (compiler, module) = (makes()[0].c, folder.join("own.probes"));
+    let library = build(&folder, "allocates.c", &["-shared", "-fPIC", "-O0"], "liballocates.so");
+    compile(compiler, &["-O1"], &[&source("allocator.c"), &library], &program);
+    let text = "library liballocates.so\nown::kept = pointer kept(size bytes)\nown::passing = void passing(size \
+                bytes)\nown::moved = pointer moved(pointer block, size bytes)\n";
+    fs::write(&module, text).unwrap();
+    let mut command = with_agent(&program, "own::**=memory");
+    command.env("LD_LIBRARY_PATH", &*folder).env("PROBES_MODULES", &module);
+    let ran = ran(command.env("PROBES_OUT", folder.join("memory.csv")));
+    let [kept, before, resized] = ran.out.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{ran:?}")
+    };
+    let report = fs::read_to_string(folder.join("memory.csv")).unwrap();
+    let row = |path: &str| {
+        let line = report.lines().find(|line| line.starts_with(path)).unwrap_or_else(|| panic!("{report}"));
+        line.split(',')
+            .filter(|it| it.parse::<i64>().is_ok())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(report.lines().count(), 5, "{report}");
+    assert!(row("own::kept").contains(&format!("100 {kept} 0 0")), "{report}");
+    assert!(row("own::moved").contains(&format!("10 {resized} 10 {before}")), "{report}");
+    let passing = row("own::passing");
+    assert!(passing.contains(" 100 ") && passing.ends_with(" 0"), "{report}");
+}

@@ -63,7 +63,8 @@ impl ValueTable {
 
     /// Looks up the values of these probes, unless the table has them.
     pub(crate) fn add(&self, probes: &[CProbe]) {
-        let new: Vec<_> = probes.iter().filter(|probe| self.lacks(probe)).collect();
+        let is_new = |probe: &&CProbe| self.wanted.concerns(probe.own.is_some()) && self.lacks(probe);
+        let new: Vec<_> = probes.iter().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
