@@ -1,5 +1,5 @@
 /* Pairs of a `malloc` and a `free`, and rounds of a server's work: a request is read and answered,
- * under a lock. Prints the nanoseconds of CPU time of a pair, or of a round. */
+ * under a lock. Prints the nanoseconds of CPU time of a thousand. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,10 +16,18 @@ static double now(void) {
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
+static void *idle(void *none) {
+    pause();
+    return none;
+}
+
 int main(int count, char **arguments) {
     int is_server = count > 1 && !strcmp(arguments[1], "rounds");
     int zero = open("/dev/zero", O_RDONLY), null = open("/dev/null", O_WRONLY), each = is_server ? 2000 : 100000;
     double best = 1e18;
+    /* As servers have; the C library and the kernel take longer ways from the second thread on. */
+    pthread_t other;
+    pthread_create(&other, 0, idle, 0);
     for (int batch = 0; batch < 20; batch++) {
         double begin = now();
         for (int round = 0; round < each; round++) {
@@ -36,6 +44,6 @@ int main(int count, char **arguments) {
         double took = (now() - begin) / each;
         if (took < best) best = took;
     }
-    printf("%.3f\n", best);
+    printf("%.0f\n", 1000 * best);
     return 0;
 }
