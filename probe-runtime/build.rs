@@ -2,6 +2,7 @@
 //!
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
 //! `probe_values` says whether the feature `c-values` has sites of C whose registers it knows.
+//! `probe_modules` says whether the feature `modules` has wrappers for this target.
 //! `probe_agent` says whether the feature `agent` has a system that it works on, and probes.
 //! `probe_whole` says whether all consumers are in this build, so that something calls each
 //! function of the engine.
@@ -20,6 +21,7 @@ fn main() {
     // Call sites are discovered where they can be patched.
     emit("probe_discovers", has_feature("FINSTRUMENT") && backend == "patched");
     emit("probe_values", has_feature("C_VALUES") && backend == "patched");
+    emit("probe_modules", has_feature("MODULES") && backend == "patched");
     // Other processes may ask where a socket tells who connects.
     let has_sockets = variable("TARGET_OS") == "linux" && !is_set("MIRI");
     emit("probe_agent", has_feature("AGENT") && has_sockets && backend != "off");

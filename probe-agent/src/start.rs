@@ -19,7 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic;
 use std::path::Path;
 
-use probe_runtime::__preload::{Loaded, find_sleds, has_sleds, heed_filters};
+use probe_runtime::__preload::{Loaded, find_modules, find_sleds, has_sleds, heed_filters, names_modules};
 use probe_runtime::{finstrument, init_from_env};
 
 /// The variable with the words of `probectl run`.
@@ -61,7 +61,9 @@ impl Words {
 
 fn start() {
     let words = env::var_os(VARIABLE).map(|it| Words::read(&it.to_string_lossy())).unwrap_or_default();
-    let is_asked = ["PROBES", "PROBE_AGENT", "PROBE_RULES"].iter().any(|name| env::var_os(name).is_some());
+    let is_set = |name: &&str| env::var_os(name).is_some();
+    let is_served = ["PROBE_AGENT", "PROBE_RULES"].iter().any(is_set);
+    let is_asked = is_served || is_set(&"PROBES");
     if !is_asked && !words.only {
         return;
     }
@@ -77,7 +79,8 @@ fn start() {
         return;
     }
     let has_sleds = has_sleds();
-    let has_probes = loaded.has_probes || loaded.calls_hooks || has_sleds || words.plugins;
+    let names_modules = names_modules();
+    let has_probes = loaded.has_probes || loaded.calls_hooks || has_sleds || words.plugins || names_modules;
     if !has_probes {
         return;
     }
@@ -88,6 +91,9 @@ fn start() {
     }
     if has_sleds || words.plugins {
         find_sleds();
+    }
+    if names_modules || is_served {
+        find_modules().unwrap_or_else(|error| eprintln!("libprobe_agent: {error}; no module is found"));
     }
     match init_from_env() {
         // Reports are written when the program exits.

@@ -492,7 +492,7 @@ pub struct AttachTo {
     /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub agent: Option<PathBuf>,
-    /// Serves a program without probes, too: its plugins may bring some
+    /// Serves a program without probes, too: its plugins may bring some, and modules have others
     #[arg(long)]
     pub plugins: bool,
 }
@@ -521,7 +521,7 @@ pub struct Run {
     /// Leaves the program's children alone: they don't inherit the library
     #[arg(long)]
     pub only: bool,
-    /// Serves a program without probes, too: its plugins may bring some
+    /// Serves a program without probes, too: its plugins may bring some, and modules have others
     #[arg(long)]
     pub plugins: bool,
     /// The program and its arguments

@@ -86,7 +86,7 @@ fn check(audited: &AuditedSite<'_>, functions: &Functions, findings: &mut Findin
     }
     let expected = match probe.convention {
         Convention::ColdBlock | Convention::KeptColdBlock => Form::Jump,
-        Convention::Hidden | Convention::Call => Form::Call,
+        Convention::Hidden | Convention::Call | Convention::Wrapped => Form::Call,
     };
     if site.form != expected {
         let convention = probe.convention as u16;

@@ -33,6 +33,8 @@ pub mod expression;
 pub mod format;
 mod glob;
 #[doc(hidden)]
+pub mod modules;
+#[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
 pub mod rules;

@@ -61,6 +61,25 @@ pub fn find_sleds() {
     crate::sleds::look_ahead_before_main();
 }
 
+/// Returns whether the environment names a module (see [`modules`](crate::modules)).
+pub fn names_modules() -> bool {
+    #[cfg(feature = "modules")]
+    return crate::modules::are_named();
+    #[cfg(not(feature = "modules"))]
+    false
+}
+
+/// Finds the functions of modules, those of the files that the environment names included.
+///
+/// # Errors
+/// As [`modules::find`](crate::modules::find).
+pub fn find_modules() -> Result<(), crate::engine::error::Error> {
+    #[cfg(feature = "modules")]
+    return crate::modules::find_named();
+    #[cfg(not(feature = "modules"))]
+    Ok(())
+}
+
 /// Lets no client attach anything once the program has set a filter of system calls (seccomp),
 /// since it does not know of its agent.
 pub fn heed_filters() {

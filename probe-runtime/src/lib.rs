@@ -76,6 +76,7 @@
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
 //! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions`, or with [sleds] |
+//! | `modules` | probes in functions of shared libraries that nobody prepared: [modules] |
 //! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
 //! | `serde` | `serde::Serialize` for [`Counts`](count::Counts), [`Latencies`](latency::Latencies) and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`](patch::Report) |
 //! | `usdt` | `#[probe(usdt)]` and `probe!(usdt, …)`: USDT probes for bpftrace, perf and gdb |
@@ -121,6 +122,8 @@ mod consumers;
 mod engine;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
+#[cfg(feature = "modules")]
+pub mod modules;
 #[cfg(feature = "std")]
 pub mod patch;
 #[cfg(feature = "std")]

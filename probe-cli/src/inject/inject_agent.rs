@@ -50,7 +50,7 @@ pub fn inject(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Res
                 hooks.fate()
             )));
         }
-        return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
+        return Err(unable("has no probes; if its plugins will, or for functions of libraries, use `probectl attach --plugins`".to_owned()));
     }
     process.check_filters().map_err(failure)?;
     if let Some((object, entry)) = entry(&before) {

@@ -1,5 +1,5 @@
-//! Runs each command of `docs/probectl.md` and `docs/c-values.md`, in its order, and compares its
-//! output.
+//! Runs each command of `docs/probectl.md`, `docs/c-values.md` and `docs/modules.md`, in its order,
+//! and compares its output.
 //!
 //! Numbers with units differ from run to run, so they count as equal. This program is also the one
 //! that the tour looks at: under the name `shop` it serves orders.
@@ -19,8 +19,11 @@ use std::time::{Duration, Instant};
 use probe_tests::c_library::{self, compile};
 use probe_tests::instrumented;
 
-const PAGES: [&str; 2] =
-    [include_str!("../../../docs/probectl.md"), include_str!("../../../docs/c-values.md")];
+const PAGES: [&str; 3] = [
+    include_str!("../../../docs/probectl.md"),
+    include_str!("../../../docs/c-values.md"),
+    include_str!("../../../docs/modules.md"),
+];
 
 fn main() -> ExitCode {
     let name = env::args_os().next().map(PathBuf::from);
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     fs::copy(env::current_exe().expect("this program"), folder.join("shop")).expect("a copy");
+    fs::write(folder.join("unit.probes"), include_str!("unit.probes")).expect("a file");
     let has_static = compile_programs(&folder);
     let failed = take(&folder, has_static);
     // The tour has ended them, unless a command before that has failed.
@@ -49,13 +53,15 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Compiles the kiosk, which calls hooks, and the till, which has a probe and no runtime. Returns
+/// Compiles the kiosk, which calls hooks, the depot, which has no probes, and the till, which has a
+/// probe and no runtime. Returns
 /// whether that is there as a static program, too: a machine may have no static C library.
 fn compile_programs(folder: &Path) -> bool {
     let source = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop").join(name);
     let (till, compiler) = (source("till.c"), instrumented::compilers()[0]);
     compile(compiler, &["-g", "-finstrument-functions"], &[&source("kiosk.c")], &folder.join("kiosk"));
     compile(compiler, &["-O1"], &[&till], &folder.join("till"));
+    compile(compiler, &["-O1", "-pthread"], &[&source("depot.c")], &folder.join("depot"));
     c_library::run(compiler, &["-O1", "-static"], &[&till], &folder.join("till-static")).is_done
 }
 

@@ -234,6 +234,7 @@ impl Definition {
             1 => Convention::Hidden,
             2 => Convention::Call,
             3 => Convention::KeptColdBlock,
+            4 => Convention::Wrapped,
             // `is_readable` has refused other values.
             _ => Convention::ColdBlock,
         }

@@ -88,11 +88,15 @@ pub enum Convention {
     /// The same as `ColdBlock`, but vector registers are kept, for compilers that would spill them
     /// on the hot path.
     KeptColdBlock = 3,
+    /// A CALL in a runtime's own wrapper of a library's function, which passes and returns nothing
+    /// in vector registers. The same as `Call`; calls are told apart by the wrapper's frame.
+    Wrapped = 4,
 }
 
 impl Convention {
     /// All conventions, in the order of their encoding.
-    pub const ALL: [Self; 4] = [Self::ColdBlock, Self::Hidden, Self::Call, Self::KeptColdBlock];
+    pub const ALL: [Self; 5] =
+        [Self::ColdBlock, Self::Hidden, Self::Call, Self::KeptColdBlock, Self::Wrapped];
 
     /// Returns the convention with this encoding; `None` if this reader does not know it.
     pub fn from_number(number: u16) -> Option<Self> {

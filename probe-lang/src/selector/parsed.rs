@@ -206,7 +206,7 @@ impl Selector {
         is_left_out: impl Fn() -> bool,
     ) -> bool {
         if self.is_any {
-            let is_found = !is_left_out();
+            let is_found = !is_left_out() && subject.module().is_none();
             if NOTES && is_found {
                 named[0] = true;
             }
@@ -247,7 +247,7 @@ impl Selector {
         match is_found {
             [true, is_excluded] => !is_excluded,
             [false, true] => false,
-            [false, false] => self.excludes_only && !is_left_out(),
+            [false, false] => self.excludes_only && !is_left_out() && subject.module().is_none(),
         }
     }
 
@@ -332,6 +332,47 @@ mod tests {
 
     fn matches(selector: &str, path: &str, kind: Kind) -> bool {
         Selector::parse(selector).unwrap().matches(&Probe(path, kind))
+    }
+
+    #[test]
+    fn a_module_is_named_by_its_name_only() {
+        struct OfModule<'a>(&'a str);
+        impl Selectable for OfModule<'_> {
+            fn path(&self) -> &str {
+                self.0
+            }
+            fn kind(&self) -> Kind {
+                Kind::Entry
+            }
+            fn file(&self) -> &str {
+                self.0
+            }
+            fn line(&self) -> u32 {
+                1
+            }
+            fn module(&self) -> Option<&str> {
+                self.0.split("::").next()
+            }
+        }
+        let malloc = OfModule("memory::malloc");
+        for (selector, is_named) in [
+            ("memory::malloc", true),
+            ("memory::*", true),
+            ("memory::**", true),
+            ("memory::m* kind=entry", true),
+            ("memory::*, !**::malloc", false),
+            ("**", false),
+            ("**::malloc", false),
+            ("kind=entry", false),
+            ("@malloc", false),
+            ("!net::**", false),
+            ("mem*::malloc", false),
+        ] {
+            assert_eq!(Selector::parse(selector).unwrap().matches(&malloc), is_named, "{selector}");
+            let mut named = Selector::parse(selector).unwrap().named();
+            let noted = Selector::parse(selector).unwrap().matches_noting(&malloc, &mut named, || false);
+            assert_eq!(noted, is_named, "{selector}");
+        }
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub trait Selectable {
     fn group(&self) -> Option<&str> {
         None
     }
+    /// Returns the module that it belongs to, a first segment of its path. Only terms that begin
+    /// with that segment name it. By default there is none.
+    fn module(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Selectable for Definition {
@@ -68,6 +73,10 @@ impl Selectable for Definition {
 
     fn group(&self) -> Option<&str> {
         self.note("group")
+    }
+
+    fn module(&self) -> Option<&str> {
+        self.note("module")
     }
 }
 
@@ -121,6 +130,13 @@ impl Term {
                 let group = subject.group().map(Path::new);
                 group.is_some_and(|group| groups.iter().any(|asked| asked.glob.matches(&group)))
             })
+            && (self.is_exclusion || subject.module().is_none_or(|module| self.begins_with(module)))
+    }
+
+    /// Returns whether all paths that it names begin with this segment.
+    fn begins_with(&self, segment: &str) -> bool {
+        let start = self.path.as_ref().and_then(|glob| glob.start.strip_prefix(segment));
+        start.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     }
 }
 

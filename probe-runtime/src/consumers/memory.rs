@@ -1,10 +1,14 @@
 //! Requests of the program's allocator, by the innermost function that is active.
 
+#[cfg(probe_modules)]
+mod blocks;
+
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::by_probe::Numbers;
+use crate::engine::c_values::WantedFields;
 use crate::engine::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::engine::control::{Consumer, ProbeSet, select};
 use crate::engine::dispatch::Event;
@@ -19,7 +23,8 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// that of the innermost of these functions which is active on its thread.
 ///
 /// The program's allocator needs probes: make it `probe_memory::Probed`. Select its probes, too,
-/// `memory::*`; `PROBES='net::**=memory'` does that by itself. Entries and exits of the functions
+/// `memory::*`; `PROBES='net::**=memory'` does that by itself. Where an agent brings the module
+/// `memory`, that does the same for C. Bytes are those that C's allocator says a block has. Entries and exits of the functions
 /// are paired as described in [`calls`](crate::calls). The attachment prints as a table, with the
 /// function of the most bytes first:
 ///
@@ -90,9 +95,17 @@ struct Requests(Numbers);
 const ALLOCATED: u32 = 1;
 const RESIZED: u32 = 2;
 const FREED: u32 = 3;
+/// Of the module `memory`: exits that return a block, or leave its address in `block`; entries that
+/// free `block`; exits that return another block for it.
+const BLOCK_RETURNED: u32 = 4;
+const BLOCK_LEFT: u32 = 5;
+const BLOCK_FREED: u32 = 6;
+const BLOCK_RESIZED: u32 = 7;
+/// Its other hits.
+const IGNORED: u32 = 8;
 
-/// The selector of an allocator's probes.
-const OF_ALLOCATOR: &str = "memory::* kind=point";
+/// The selectors of an allocator's probes: of Rust's, or else of C's.
+const OF_ALLOCATOR: [&str; 2] = ["memory::* kind=point", "memory::* kind=entry|exit"];
 
 impl Requests {
     /// Returns what a probe's hit says; 0 if it is not an allocator's.
@@ -104,8 +117,28 @@ impl Requests {
             Kind::Point if is("memory::alloc", &["size"]) => ALLOCATED,
             Kind::Point if is("memory::realloc", &["old", "size"]) => RESIZED,
             Kind::Point if is("memory::dealloc", &["size"]) => FREED,
+            kind if definition.note("module") == Some("memory") => Self::of_c(definition.path(), kind),
             _ => 0,
         }
+    }
+
+    /// Returns what a hit in a function of C's allocators says.
+    fn of_c(path: &str, kind: Kind) -> u32 {
+        let name = path.rsplit("::").next().unwrap_or_default();
+        match (name, kind) {
+            ("free" | "resize" | "resize_array", Kind::Entry) => BLOCK_FREED,
+            ("resize" | "resize_array", Kind::Exit) => BLOCK_RESIZED,
+            ("posix_memalign", Kind::Exit) => BLOCK_LEFT,
+            ("malloc" | "calloc" | "aligned_alloc" | "memalign" | "valloc" | "strdup", Kind::Exit) => {
+                BLOCK_RETURNED
+            }
+            _ => IGNORED,
+        }
+    }
+
+    /// Returns the probes of functions.
+    fn without(&self, probes: &ProbeSet) -> ProbeSet {
+        probes.only(&|id| self.0.get(*id) == 0)
     }
 
     /// Learns of these probes. Returns whether any is an allocator's.
@@ -139,7 +172,8 @@ impl Memory {
     /// Returns the numbers of the probes that it needs besides those of functions; none if the
     /// program's allocator has no probes.
     pub(crate) fn of_allocator() -> Vec<ProbeId> {
-        select(OF_ALLOCATOR).map_or_else(|_| Vec::new(), |set| set.ids().to_vec())
+        let sets = OF_ALLOCATOR.into_iter().filter_map(|selector| select(selector).ok());
+        sets.map(|set| set.ids().to_vec()).find(|ids| !ids.is_empty()).unwrap_or_default()
     }
 
     /// Returns what each function has allocated and freed so far, on all threads, including ended
@@ -168,7 +202,12 @@ impl Memory {
         let Some((outside, function)) = self.calls.get().and_then(|calls| calls.innermost(event)) else {
             return;
         };
-        let [blocks, bytes, freed, freed_bytes] = function.unwrap_or(outside);
+        let sums = function.unwrap_or(outside);
+        #[cfg(probe_modules)]
+        if request >= BLOCK_RETURNED {
+            return blocks::count(sums, event, request);
+        }
+        let [blocks, bytes, freed, freed_bytes] = sums;
         let size = |at: usize| event.values().get(at).map_or(0, bytes_of);
         if request != FREED {
             add_single_writer(blocks, 1);
@@ -211,25 +250,31 @@ impl Consumer for Memory {
         true
     }
 
+    fn wanted_fields(&self) -> WantedFields {
+        WantedFields::of_modules(&["ret", "block", "size"])
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let requests = self.requests.get_or_init(|| Requests(Numbers::new(probes.numbers())));
         if !requests.learn(probes) {
             let problem = "no probe of an allocator is selected: a program has `memory::*` if its \
-                           `#[global_allocator]` is `probe_memory::Probed`";
+                           `#[global_allocator]` is `probe_memory::Probed`, or if an agent brings modules";
             return Err(Error::Consumer(problem.into()));
         }
-        self.calls.prepare(probes)
+        self.calls.prepare(&requests.without(probes))
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.requests.get().map(|requests| requests.learn(probes));
-        self.calls.join(probes)
+        let Some(requests) = self.requests.get() else { return Ok(()) };
+        requests.learn(probes);
+        self.calls.join(&requests.without(probes))
     }
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         match self.requests.get().map_or(0, |requests| requests.0.get(event.probe())) {
             0 => self.calls.hit(event, self),
+            IGNORED => (),
             request => self.count(event, request),
         }
     }

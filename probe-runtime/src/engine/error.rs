@@ -136,6 +136,12 @@ pub enum Error {
         /// The mistake, and the fields there are.
         problem: String,
     },
+    /// A file of functions for [modules](crate::modules) can't be read, or has a mistake.
+    #[cfg(feature = "modules")]
+    Module {
+        /// The file, the line, and the mistake.
+        problem: String,
+    },
     /// An environment variable is malformed.
     Environment {
         /// Name of the variable.
@@ -238,6 +244,8 @@ impl fmt::Display for Error {
             Self::Expression { text, at, problem } => {
                 mistake("this does not fit the probes", text, *at, problem, f)
             }
+            #[cfg(feature = "modules")]
+            Self::Module { problem } => f.write_str(problem),
             Self::Environment { variable, value, at, problem } => mistake(variable, value, *at, problem, f),
         }
     }

@@ -108,6 +108,7 @@ fn refusal(refusal: &Refusal) -> Row<'_> {
         RefusalReason::Busy => row("busy"),
         RefusalReason::NoTrap { .. } => row("no-trap"),
         RefusalReason::Straddles => row("straddles"),
+        RefusalReason::Slot { .. } => row("slot"),
         RefusalReason::Unreadable => row("unreadable"),
         RefusalReason::Taken => row("taken"),
         RefusalReason::Failed => row("failed"),

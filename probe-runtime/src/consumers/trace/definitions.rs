@@ -48,7 +48,7 @@ fn one(probe: u32, definition: &Definition, read: &[(String, Option<Type>)], out
     out.extend(probe.to_le_bytes());
     out.push(definition.kind() as u8);
     let stack_pointer = match definition.convention() {
-        Convention::Hidden => flag::FRAME | flag::OWN_FRAME,
+        Convention::Hidden | Convention::Wrapped => flag::FRAME | flag::OWN_FRAME,
         Convention::Call => flag::FRAME,
         Convention::ColdBlock | Convention::KeptColdBlock => 0,
     };

@@ -38,23 +38,33 @@ pub struct WantedFields {
     is_all: bool,
     /// Those that it needs by their names.
     names: Vec<String>,
+    /// Whether it needs them only where no debug information is read for them.
+    only_known: bool,
 }
 
 impl WantedFields {
     /// Returns all that there are.
     pub(crate) fn all() -> Self {
-        Self { is_all: true, names: Vec::new() }
+        Self { is_all: true, ..Self::default() }
     }
 
     /// Returns those with these names.
     pub(crate) fn named(names: Vec<String>) -> Self {
-        Self { is_all: false, names }
+        Self { names, ..Self::default() }
+    }
+
+    /// Returns those with these names, of functions of modules alone.
+    pub(crate) fn of_modules(names: &[&str]) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Self { names, only_known: true, ..Self::default() }
     }
 
     /// Adds those of another consumer.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { is_all: self.is_all || other.is_all, names: [self.names, other.names].concat() }
+        let is_all = self.is_all || other.is_all;
+        let only_known = self.only_known && other.only_known;
+        Self { is_all, names: [self.names, other.names].concat(), only_known }
     }
 }
 
@@ -63,6 +73,11 @@ impl WantedFields {
     /// Returns whether it needs none.
     pub(crate) fn is_none(&self) -> bool {
         !self.is_all && self.names.is_empty()
+    }
+
+    /// Returns whether it needs values of a function, whose sites may know them.
+    fn concerns(&self, knows_values: bool) -> bool {
+        knows_values || !self.only_known
     }
 
     /// Returns whether it needs a field.

@@ -16,6 +16,7 @@ use crate::engine::entry::backend::registers::StoredRegister;
 use crate::engine::os::guarded_read;
 use crate::engine::os::object_file::same_file;
 use crate::engine::os::objects::{Frozen, Object, freeze};
+use crate::engine::registry::provider::OwnValues;
 use crate::engine::sites::SITE_LEN;
 use probe_core::abi::{Kind, Type};
 
@@ -27,6 +28,8 @@ pub(crate) struct CProbe {
     pub(crate) is_hook: bool,
     /// The addresses of its sites.
     pub(crate) sites: Vec<usize>,
+    /// The values of its only site, if that knows them.
+    pub(crate) own: Option<OwnValues>,
 }
 
 /// The values that an attachment reads.
@@ -42,10 +45,12 @@ impl SiteValues for ValueTable {
     }
 
     fn forget(&self, probe: ProbeId) {
-        if let Some(known) = self.probes.get(probe).filter(|known| !known.sites.is_empty()) {
+        if let Some(known) =
+            self.probes.get(probe).filter(|known| !known.sites.is_empty() && !known.is_lasting)
+        {
             // Expressions know the fields by their places.
             let fields = known.fields.iter().map(|(name, ty)| (name.clone(), *ty)).collect();
-            self.probes.add([(probe, SiteFields { fields, sites: Box::default() })]);
+            self.probes.add([(probe, SiteFields { fields, sites: Box::default(), is_lasting: false })]);
         }
     }
 }
@@ -58,11 +63,14 @@ impl ValueTable {
 
     /// Looks up the values of these probes, unless the table has them.
     pub(crate) fn add(&self, probes: &[CProbe]) {
-        let new: Vec<_> = probes.iter().filter(|probe| self.lacks(probe)).collect();
+        let is_new = |probe: &&CProbe| self.wanted.concerns(probe.own.is_some()) && self.lacks(probe);
+        let new: Vec<_> = probes.iter().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
-        let objects = freeze(Frozen::every);
+        let (own, new): (Vec<_>, Vec<_>) = new.into_iter().partition(|probe| probe.own.is_some());
+        let own = own.into_iter().filter_map(|probe| Some((probe.id, self.own_fields(probe.own?)?)));
+        let objects = if new.is_empty() { Vec::new() } else { freeze(Frozen::every) };
         let mut found: HashMap<ProbeId, (Fields, Vec<SiteReadings>)> = HashMap::new();
         for object in &objects {
             let sites = sites_in(object, &new);
@@ -87,9 +95,10 @@ impl ValueTable {
         let fields = found.into_iter().filter_map(|(id, (fields, mut sites))| {
             sites.sort_unstable_by_key(|site| site.after);
             // Sites that were read before the last field was known lack it, which is absent there.
-            (!fields.0.is_empty()).then(|| (id, SiteFields { fields: fields.0.into(), sites: sites.into() }))
+            let fields = SiteFields { fields: fields.0.into(), sites: sites.into(), is_lasting: false };
+            (!fields.fields.is_empty()).then_some((id, fields))
         });
-        let fields: Vec<_> = fields.collect();
+        let fields: Vec<_> = fields.chain(own).collect();
         let readings = fields.iter().flat_map(|(_, it)| &it.sites).flat_map(|site| &site.readings);
         if readings.into_iter().any(|it| it.kind == ReadAs::Text || it.from.may_fault()) {
             guarded_read::prepare();
@@ -100,6 +109,18 @@ impl ValueTable {
     /// Returns the fields that hits of a probe have.
     pub(crate) fn fields(&self, probe: ProbeId) -> &[(String, Option<Type>)] {
         self.probes.get(probe).map_or(&[], |fields| &fields.fields)
+    }
+
+    /// Returns the wanted values of a site that knows its own; `None` if there are none.
+    fn own_fields(&self, own: OwnValues) -> Option<SiteFields> {
+        let named = own.values.iter().map(|(name, reading)| (name.clone(), reading.clone()));
+        let mut values: Vec<_> = named.filter(|(name, _)| self.wanted.has(name)).collect();
+        values.truncate(MOST_FIELDS);
+        let fields = values.iter().map(|(name, reading)| (name.clone(), Some(reading.kind.ty())));
+        let fields: Box<[_]> = fields.collect();
+        let readings = values.into_iter().map(|(_, reading)| reading).collect();
+        let sites = Box::new([SiteReadings { after: own.after, readings }]);
+        (!fields.is_empty()).then_some(SiteFields { fields, sites, is_lasting: true })
     }
 
     /// Returns the wanted values of a site, by their names.
@@ -159,6 +180,9 @@ impl ValueTable {
             fields.sites.binary_search_by_key(&(site + SITE_LEN), |it| it.after).is_ok()
         };
         let known = self.probes.get(probe.id);
+        if probe.own.is_some() {
+            return self.probes.has(probe.id) && known.is_none();
+        }
         self.probes.has(probe.id)
             && known.is_none_or(|known| {
                 !known.sites.is_empty() && probe.sites.iter().any(|site| !is_known(known, *site))

@@ -51,7 +51,24 @@ pub(crate) fn infos_with_objects(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
     operate(|control, loaded| {
         let object = |info: &ProbeInfo| control.registry.object_of(info.id()).to_owned();
         let infos = control.loaded_infos(ids, loaded).into_iter();
-        infos.map(|info| (info.clone(), object(&info))).collect()
+        infos.map(|info| (with_own_fields(control, &info), object(&info))).collect()
+    })
+}
+
+#[cfg(probe_values)]
+fn with_own_fields(control: &Control, info: &ProbeInfo) -> ProbeInfo {
+    control.with_own_fields(info.clone())
+}
+#[cfg(not(probe_values))]
+fn with_own_fields(_: &Control, info: &ProbeInfo) -> ProbeInfo {
+    info.clone()
+}
+
+/// Returns all probes but those of modules.
+pub(crate) fn ids_outside_of_modules() -> Vec<ProbeId> {
+    operate(|control, loaded| {
+        let others = definitions(control, loaded).filter(|(_, it)| it.note("module").is_none());
+        others.map(|(id, _)| id).collect()
     })
 }
 

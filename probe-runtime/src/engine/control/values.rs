@@ -11,6 +11,14 @@ use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Convention, Kind, Type};
 
 impl Control {
+    /// Adds the fields of a probe whose sites know their values.
+    pub(super) fn with_own_fields(&self, info: ProbeInfo) -> ProbeInfo {
+        let own = self.registry.calls(info.id()).iter().find_map(|call| call.own_values());
+        let fields = own.iter().flat_map(|own| own.values);
+        let fields: Vec<_> = fields.map(|(name, reading)| (name.clone(), Some(reading.kind.ty()))).collect();
+        info.with_fields(&fields)
+    }
+
     /// Leaves attachments no values of libraries: one has gone, and another build of it may come to
     /// the same addresses.
     pub(super) fn forget_values(&self) {
@@ -72,9 +80,10 @@ impl ProbeSet {
             let probe = |id: &ProbeId| {
                 let definition = control.registry.definition(*id, loaded)?;
                 let (kind, convention) = (definition.kind(), definition.convention());
-                let is_of_c = matches!(convention, Convention::Hidden | Convention::Call)
-                    && matches!(kind, Kind::Entry | Kind::Exit)
-                    && definition.field_count() == 0;
+                let is_of_c =
+                    matches!(convention, Convention::Hidden | Convention::Call | Convention::Wrapped)
+                        && matches!(kind, Kind::Entry | Kind::Exit)
+                        && definition.field_count() == 0;
                 let is_hook = convention == Convention::Call;
                 let sites = || {
                     let own = [*id];
@@ -84,7 +93,8 @@ impl ProbeSet {
                     let sites = control.registry.sites(*id).iter().map(|site| site.addr.0);
                     sites.chain(calls.map(|site| site.addr.0)).collect()
                 };
-                is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites() })
+                let own = || control.registry.calls(*id).iter().find_map(|call| call.own_values());
+                is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites(), own: own() })
             };
             self.ids.iter().filter_map(probe).collect()
         })

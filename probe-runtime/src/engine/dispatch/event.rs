@@ -135,7 +135,7 @@ impl<'a> Event<'a> {
         let stepped = match self.definition.convention() {
             Convention::ColdBlock | Convention::KeptColdBlock if self.definition.field_count() == 0 => 128,
             Convention::ColdBlock | Convention::KeptColdBlock => 192,
-            Convention::Hidden | Convention::Call => 0,
+            Convention::Hidden | Convention::Call | Convention::Wrapped => 0,
         };
         let is_known = backend::HAS_STACK_POINTER && !self.at.frame.is_null();
         is_known.then(|| self.at.frame.addr() + stepped)
@@ -164,14 +164,14 @@ impl<'a> Event<'a> {
     /// Rust, every way out passes an exit.
     #[inline(always)]
     pub fn has_frame(&self) -> bool {
-        self.definition.convention() == Convention::Hidden
+        matches!(self.definition.convention(), Convention::Hidden | Convention::Wrapped)
     }
 
     /// Returns whether a call of the function may end without an exit, by `longjmp` or an
     /// exception: in C code.
     #[inline(always)]
     pub fn may_skip_exit(&self) -> bool {
-        matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
+        matches!(self.definition.convention(), Convention::Hidden | Convention::Call | Convention::Wrapped)
     }
 
     /// Returns the thread's number in this process: threads are counted from 1 in the order of

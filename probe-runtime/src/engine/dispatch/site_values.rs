@@ -40,6 +40,8 @@ pub(crate) struct SiteFields {
     pub(crate) fields: Box<[(String, Option<Type>)]>,
     /// By their addresses, which ascend.
     pub(crate) sites: Box<[SiteReadings]>,
+    /// Whether the sites stay, whatever objects go.
+    pub(crate) is_lasting: bool,
 }
 
 /// The readings of one site, one for each field.

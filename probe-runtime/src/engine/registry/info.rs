@@ -105,6 +105,7 @@ pub struct ProbeInfo {
     line: u32,
     fields: Vec<FieldInfo>,
     group: Option<String>,
+    module: Option<String>,
     doc: Option<String>,
     skipped: Option<String>,
     sites: usize,
@@ -132,6 +133,7 @@ impl ProbeInfo {
             line: definition.line(),
             fields: definition.fields().enumerate().map(field).collect(),
             group: definition.note("group").map(str::to_owned),
+            module: definition.note("module").map(str::to_owned),
             doc: definition.note("doc").map(str::to_owned),
             skipped: definition.skipped().map(str::to_owned),
             sites,
@@ -144,7 +146,9 @@ impl ProbeInfo {
     /// Adds fields that no site passes, but an attachment reads.
     #[cfg(probe_values)]
     pub(crate) fn with_fields(mut self, fields: &[(String, Option<Type>)]) -> Self {
-        self.fields.extend(fields.iter().map(|(name, ty)| FieldInfo { name: name.clone(), ty: *ty }));
+        let new = fields.iter().filter(|(name, _)| self.fields.iter().all(|it| it.name != *name));
+        let new: Vec<_> = new.map(|(name, ty)| FieldInfo { name: name.clone(), ty: *ty }).collect();
+        self.fields.extend(new);
         self
     }
 
@@ -221,6 +225,13 @@ impl ProbeInfo {
         self.group.as_deref()
     }
 
+    /// Returns the module of a library's function, such as `lock`. Only selectors that begin with
+    /// that name select it: see [`modules`](crate::modules).
+    #[cfg(feature = "modules")]
+    pub fn module(&self) -> Option<&str> {
+        self.module.as_deref()
+    }
+
     /// Returns the meaning of a hit, from `#[probe(doc = "…")]`.
     pub fn doc(&self) -> Option<&str> {
         self.doc.as_deref()
@@ -291,6 +302,10 @@ impl Selectable for ProbeInfo {
 
     fn group(&self) -> Option<&str> {
         self.group()
+    }
+
+    fn module(&self) -> Option<&str> {
+        self.module.as_deref()
     }
 }
 

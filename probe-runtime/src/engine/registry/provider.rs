@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::ProbeId;
+#[cfg(probe_values)]
+use crate::engine::dispatch::Reading;
 use crate::engine::dispatch::Subscription;
 use crate::engine::os::objects::Frozen;
 #[cfg(probe_backend = "patched")]
@@ -41,7 +43,7 @@ pub(crate) struct ProviderStart {
 }
 
 /// The most providers that a program can have.
-const MAX_PROVIDERS: usize = 2;
+const MAX_PROVIDERS: usize = 3;
 
 /// The registered ones, in their order; null behind them.
 static STARTS: [AtomicPtr<ProviderStart>; MAX_PROVIDERS] =
@@ -308,6 +310,16 @@ impl Provider for Providers {
     }
 }
 
+/// The values at a call site that knows them by itself.
+#[cfg(probe_values)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnValues {
+    /// The address after the call.
+    pub(crate) after: usize,
+    /// Their names, and how they are read.
+    pub(crate) values: &'static [(String, Reading)],
+}
+
 /// A call site that no table lists.
 pub(crate) trait CallSite: Any + Sync {
     /// Returns its definition, if it has one yet. While the registry lists the call site, the
@@ -335,4 +347,10 @@ pub(crate) trait CallSite: Any + Sync {
 
     /// Returns the index of the counter that it was published with.
     fn counter(&self) -> Option<usize>;
+
+    /// Returns its values, if it knows them without debug information.
+    #[cfg(probe_values)]
+    fn own_values(&'static self) -> Option<OwnValues> {
+        None
+    }
 }

@@ -120,6 +120,11 @@ pub enum RefusalReason {
     /// one write of a whole word. With [`TextPolicy::Alias`](crate::patch::TextPolicy) the kernel
     /// writes, and does not promise to write a word at once.
     Straddles,
+    /// The site is a word that leads calls to a function of a library, and it can't be switched.
+    Slot {
+        /// The obstacle.
+        problem: String,
+    },
     /// The site's page is not mapped, or may not be read.
     Unreadable,
     /// Another copy of this crate in the process (in a plugin, say) was the first to attach to the
@@ -169,6 +174,7 @@ impl RefusalReason {
                 f,
                 "it lies across two aligned words, which TextPolicy::Alias can't switch without int3; attach with another"
             ),
+            Self::Slot { problem } => write!(f, "it leads calls to another object, and {problem}"),
             Self::Unreadable => write!(f, "its page is not mapped, or may not be read"),
             Self::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
             Self::Failed => {

@@ -28,10 +28,11 @@ use rendering::{AttachedConsumer, Columns, Output, write_file};
 use watch::Watching;
 use when::When;
 
-use crate::engine::control::{probes, select_parsed};
+use crate::engine::control::{infos_with_objects, probe_count, select_parsed};
 use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::stderr::print_line;
+use crate::engine::registry::ProbeId;
 use crate::engine::sites::{UnmatchedTerm, unmatched_lines};
 use crate::report::{file, program};
 use crate::session::spec::{
@@ -355,13 +356,14 @@ fn when() -> Result<When, Error> {
 
 /// Lists the probes of a selector, or all probes, at the destination of reports.
 fn list(listed: ProbeListing, run: &ProgramRun, destination: &Destination) {
-    let probes = match listed {
-        ProbeListing::All => probes(),
+    let ids = match listed {
+        ProbeListing::All => (0..probe_count()).map(ProbeId::new).collect(),
         ProbeListing::Selected(selector) => match select_parsed(&selector) {
-            Ok(set) => set.probes(),
+            Ok(set) => set.ids().to_vec(),
             Err(error) => return print_line(&format!("{VARIABLE}: {error}")),
         },
     };
+    let probes = infos_with_objects(&ids).into_iter().map(|(info, _)| info).collect();
     match destination {
         Destination::Stderr => {
             let columns = Columns::read().of_stderr();

@@ -386,7 +386,7 @@ pub(crate) fn entry(definition: &Definition) -> *mut () {
     let enter: unsafe extern "C" fn() = match definition.convention() {
         Convention::ColdBlock if has_fields => enter_with_values,
         Convention::ColdBlock => enter,
-        Convention::Call => enter_called,
+        Convention::Call | Convention::Wrapped => enter_called,
         Convention::Hidden => enter_hidden,
         Convention::KeptColdBlock if has_fields => enter_kept_with_values,
         Convention::KeptColdBlock => enter_kept,

@@ -12,6 +12,8 @@ mod record;
 pub(crate) mod registers;
 pub(crate) mod stub;
 mod vectors;
+#[cfg(probe_modules)]
+pub(crate) mod wrapper;
 
 pub(crate) use enter::{
     claim_slot, entry, increment, light_barrier, prefetch_for_write, set_slot, slot, values,

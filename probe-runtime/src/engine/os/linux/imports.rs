@@ -9,6 +9,8 @@
 // nothing can be unloaded. Each address is checked against them.
 #![expect(unsafe_code, reason = "see above")]
 
+#[cfg(probe_modules)]
+use std::ffi::CString;
 use std::ops::Range;
 use std::slice;
 
@@ -23,6 +25,12 @@ const RELA: u64 = 7;
 const RELASZ: u64 = 8;
 const JMPREL: u64 = 23;
 const RELACOUNT: u64 = 0x6fff_fff9;
+#[cfg(probe_modules)]
+const VERSYM: u64 = 0x6fff_fff0;
+#[cfg(probe_modules)]
+const VERNEED: u64 = 0x6fff_fffe;
+#[cfg(probe_modules)]
+const VERNEEDNUM: u64 = 0x6fff_ffff;
 
 /// Types of relocations that lead calls to other objects.
 const GLOB_DAT: u64 = 6;
@@ -41,6 +49,28 @@ pub(crate) struct ImportSlot {
     pub(crate) is_looked_up: bool,
 }
 
+/// A slot of one of several functions.
+#[cfg(probe_modules)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Import {
+    pub(crate) slot: ImportSlot,
+    /// The number of the function's name.
+    pub(crate) name: usize,
+    /// The version of the function that the object was linked to.
+    pub(crate) version: Option<CString>,
+}
+
+/// The slots of one object.
+#[cfg(probe_modules)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ObjectImports {
+    /// The object's readable segments.
+    pub(crate) segments: Vec<Range<usize>>,
+    /// The addresses that are to be read only once the dynamic linker has finished the object.
+    pub(crate) sealed: Range<usize>,
+    pub(crate) imports: Vec<Import>,
+}
+
 impl Frozen {
     /// Returns the words by which objects call this function of another one. Leaves out the object
     /// that holds `besides`.
@@ -49,10 +79,44 @@ impl Frozen {
         let mut slots = Vec::new();
         iterate(&mut |info| {
             let object = LoadedObject::of(info).filter(|object| !object.holds(besides));
-            slots.extend(object.into_iter().flat_map(|object| object.import_slots(function)));
+            object.into_iter().for_each(|object| {
+                object.each_import(&mut |_, name, slot| {
+                    slots.extend((name == function.as_bytes()).then_some(slot));
+                });
+            });
             true
         });
         slots
+    }
+
+    /// Returns the words by which objects call functions of other ones. These have names to which
+    /// `number_of` gives a number. Leaves out the object that holds `besides`, and objects without
+    /// such words.
+    #[cfg(probe_modules)]
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
+    pub(crate) fn imports(
+        &self,
+        number_of: &dyn Fn(&[u8]) -> Option<usize>,
+        besides: usize,
+    ) -> Vec<ObjectImports> {
+        let mut objects = Vec::new();
+        iterate(&mut |info| {
+            let Some(object) = LoadedObject::of(info).filter(|object| !object.holds(besides)) else {
+                return true;
+            };
+            let mut imports = Vec::new();
+            object.each_import(&mut |symbol, name, slot| {
+                if let Some(name) = number_of(name) {
+                    imports.push(Import { slot, name, version: object.version(symbol) });
+                }
+            });
+            if !imports.is_empty() {
+                let LoadedObject { segments, sealed, .. } = object;
+                objects.push(ObjectImports { segments, sealed, imports });
+            }
+            true
+        });
+        objects
     }
 }
 
@@ -61,14 +125,22 @@ struct LoadedObject {
     base: usize,
     segments: Vec<Range<usize>>,
     dynamic: Range<usize>,
+    #[cfg(probe_modules)]
+    sealed: Range<usize>,
 }
 
 impl LoadedObject {
     fn of(info: &libc::dl_phdr_info) -> Option<Self> {
         let headers = ProgramHeaders::of(info)?;
-        let dynamic = headers.ranges(libc::PT_DYNAMIC, libc::PF_R).next().unwrap_or(0..0);
+        let only = |ty| headers.ranges(ty, libc::PF_R).next().unwrap_or(0..0);
         let segments = headers.ranges(libc::PT_LOAD, libc::PF_R).collect();
-        Some(Self { base: headers.base, segments, dynamic })
+        Some(Self {
+            base: headers.base,
+            segments,
+            dynamic: only(libc::PT_DYNAMIC),
+            #[cfg(probe_modules)]
+            sealed: only(libc::PT_GNU_RELRO),
+        })
     }
 
     fn holds(&self, addr: usize) -> bool {
@@ -81,6 +153,13 @@ impl LoadedObject {
         let is_mapped = self.segments.iter().any(|it| it.start <= start && end <= it.end);
         // SAFETY: the bytes lie within a segment that is mapped, and readable.
         is_mapped.then(|| unsafe { slice::from_raw_parts(start as *const u8, len) })
+    }
+
+    /// Returns the bytes of the object up to the next 0.
+    fn text(&self, start: usize) -> Option<&[u8]> {
+        let segment = self.segments.iter().find(|it| it.contains(&start))?;
+        let rest = self.bytes(start, segment.end - start)?;
+        Some(&rest[..rest.iter().position(|byte| *byte == 0)?])
     }
 
     /// Returns words of the object. They may lie at any address.
@@ -102,22 +181,25 @@ impl LoadedObject {
         Some(if self.holds(value) { value } else { self.base.wrapping_add(value) })
     }
 
-    /// Returns the words that lead calls to this function of another object. A table that can't be
-    /// read has none.
-    fn import_slots(&self, function: &str) -> Vec<ImportSlot> {
+    /// Calls `take` for each word that leads calls to a function of another object, with the number
+    /// of its symbol, and its name. A table that can't be read has none.
+    fn each_import(&self, take: &mut dyn FnMut(usize, &[u8], ImportSlot)) {
         let (Some(symbols), Some(names)) = (self.pointer(SYMTAB), self.pointer(STRTAB)) else {
-            return Vec::new();
-        };
-        let of = |relocation: &[u64]| {
-            let [offset, info, _] = *relocation else { return None };
-            let (symbol, ty) = ((info >> 32) as usize, info & 0xffff_ffff);
-            let is_call = [GLOB_DAT, JUMP_SLOT].contains(&ty);
-            let is_it = is_call && self.is_undefined(symbols, names, symbol, function)?;
-            if is_it { self.slot(offset) } else { None }
+            return;
         };
         let tables = [(JMPREL, PLTRELSZ, None), (RELA, RELASZ, Some(RELACOUNT))];
         let words = tables.into_iter().filter_map(|(table, size, without)| self.table(table, size, without));
-        words.flat_map(|words| words.chunks_exact(WORDS).filter_map(of).collect::<Vec<_>>()).collect()
+        for words in words {
+            for relocation in words.chunks_exact(WORDS) {
+                let (symbol, ty) = ((relocation[1] >> 32) as usize, relocation[1] & 0xffff_ffff);
+                if [GLOB_DAT, JUMP_SLOT].contains(&ty)
+                    && let Some(name) = self.undefined_name(symbols, names, symbol)
+                    && let Some(slot) = self.slot(relocation[0])
+                {
+                    take(symbol, name, slot);
+                }
+            }
+        }
     }
 
     /// Returns a table of relocations, without those at its begin that name no symbol.
@@ -137,17 +219,46 @@ impl LoadedObject {
         Some(ImportSlot { addr, value, is_looked_up: !self.holds(value) })
     }
 
-    /// Returns whether a symbol has this name, and is defined elsewhere.
-    fn is_undefined(&self, symbols: usize, names: usize, number: usize, function: &str) -> Option<bool> {
+    /// Returns the name of a symbol that is defined elsewhere.
+    fn undefined_name(&self, symbols: usize, names: usize, number: usize) -> Option<&[u8]> {
         let symbol = symbols.checked_add(number.checked_mul(8 * WORDS)?)?;
         // Name, kind and visibility, section.
         let head = self.words(symbol, 8)?.next()?;
         let (name, section) = (usize::try_from(head & 0xffff_ffff).ok()?, head >> 48);
-        if section != 0 {
-            return Some(false);
+        if section == 0 { self.text(names.checked_add(name)?) } else { None }
+    }
+}
+
+#[cfg(probe_modules)]
+impl LoadedObject {
+    /// Returns the version of a symbol that is defined elsewhere.
+    fn version(&self, symbol: usize) -> Option<CString> {
+        let number = self.half(self.pointer(VERSYM)?.checked_add(symbol.checked_mul(2)?)?)? & 0x7fff;
+        // The local and the global one are no names.
+        if number < 2 {
+            return None;
         }
-        let found = self.bytes(names.checked_add(name)?, function.len() + 1)?;
-        Some(found.split_last() == Some((&0, function.as_bytes())))
+        let names = self.pointer(STRTAB)?;
+        let mut file = self.pointer(VERNEED)?;
+        for _ in 0..self.tag(VERNEEDNUM)? {
+            let mut version = file.checked_add(self.word(file + 8)?)?;
+            for _ in 0..self.half(file + 2)? {
+                if self.half(version + 6)? == number {
+                    return CString::new(self.text(names.checked_add(self.word(version + 8)?)?)?).ok();
+                }
+                version = version.checked_add(self.word(version + 12)?)?;
+            }
+            file = file.checked_add(self.word(file + 12)?)?;
+        }
+        None
+    }
+
+    fn half(&self, at: usize) -> Option<u16> {
+        Some(u16::from_le_bytes(self.bytes(at, 2)?.try_into().ok()?))
+    }
+
+    fn word(&self, at: usize) -> Option<usize> {
+        usize::try_from(u32::from_le_bytes(self.bytes(at, 4)?.try_into().ok()?)).ok()
     }
 }
 

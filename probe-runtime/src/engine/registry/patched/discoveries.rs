@@ -131,6 +131,12 @@ impl Registry {
         &self.discovered.all
     }
 
+    /// Returns the discoveries of a probe that operations look at one by one.
+    #[cfg(probe_values)]
+    pub(crate) fn calls(&self, id: ProbeId) -> &[&'static dyn CallSite] {
+        self.discovered.calls(id)
+    }
+
     /// Returns the probes of all discoveries.
     pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
         self.discovered.all.iter().map(|(id, _)| *id)

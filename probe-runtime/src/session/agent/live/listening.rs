@@ -17,6 +17,8 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::fork;
 use crate::engine::os::signal_mask::SignalsBlocked;
+#[cfg(feature = "modules")]
+use crate::modules;
 #[cfg(feature = "finstrument")]
 use crate::{finstrument, sleds};
 
@@ -67,6 +69,10 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
     let masked = SignalsBlocked::new();
     let of_thread = Arc::clone(&listener);
     let serve = move || {
+        #[cfg(feature = "modules")]
+        if from_outside && let Err(error) = modules::find_named() {
+            say(&error.to_string());
+        }
         if from_outside {
             // Clients wait for that, and no thread of the program does.
             #[cfg(feature = "finstrument")]

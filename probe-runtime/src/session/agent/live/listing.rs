@@ -4,7 +4,7 @@ use probe_protocol::{Body, Done, Probe, ProbeField};
 
 use super::PART;
 use super::answer::{Out, Stop, bounded, cut};
-use crate::engine::control::{infos_with_objects, probe_count, select};
+use crate::engine::control::{ids_outside_of_modules, infos_with_objects, probe_count, select};
 use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
 
 /// Probes that are described at a time.
@@ -16,7 +16,7 @@ const NAME: usize = 200;
 /// Sends the probes of a selector, or all if it is empty.
 pub(super) fn list(selector: &str, out: &Out<'_>) -> Result<Body, Stop> {
     let ids = match selector.trim() {
-        "" => (0..probe_count()).map(ProbeId::new).collect::<Vec<_>>(),
+        "" => all(),
         selector => select(selector)?.ids().to_vec(),
     };
     let (mut part, mut bytes) = (Vec::new(), 0);
@@ -35,6 +35,23 @@ pub(super) fn list(selector: &str, out: &Out<'_>) -> Result<Body, Stop> {
         out.send(Body::Probes(part))?;
     }
     Ok(Body::Done(Done::default()))
+}
+
+/// Returns all probes. Those of modules are among them if the environment has asked for them, or
+/// if there are no others.
+fn all() -> Vec<ProbeId> {
+    let others = ids_outside_of_modules();
+    if others.is_empty() || has_asked_for_modules() {
+        return (0..probe_count()).map(ProbeId::new).collect();
+    }
+    others
+}
+
+fn has_asked_for_modules() -> bool {
+    #[cfg(feature = "modules")]
+    return crate::modules::are_named();
+    #[cfg(not(feature = "modules"))]
+    false
 }
 
 fn probe(info: &ProbeInfo, object: String) -> Probe {

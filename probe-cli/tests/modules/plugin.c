@@ -1,0 +1,5 @@
+#include <stdlib.h>
+
+void plugged(void);
+
+void plugged(void) { free(malloc(7)); }
