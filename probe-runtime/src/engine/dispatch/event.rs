@@ -66,9 +66,22 @@ pub(crate) struct SiteRegisters {
     pub(crate) after: usize,
     pub(crate) stack_pointer: usize,
     pub(crate) frame_pointer: usize,
-    /// The word at the stack pointer, the return address where the function [has its
-    /// frame](Event::has_frame).
-    pub(crate) returns_to: u64,
+    /// The return address, at sites where it is at the stack pointer: the function [has its
+    /// frame](Event::has_frame), and no wrapper has one besides.
+    pub(crate) returns_to: Option<u64>,
+}
+
+/// Returns whether the address after a site is a wrapper's.
+#[cfg(probe_values)]
+#[inline(always)]
+fn is_in_wrapper(after: usize) -> bool {
+    #[cfg(probe_modules)]
+    return backend::wrapper::after_sites().contains(&after);
+    #[cfg(not(probe_modules))]
+    {
+        let _ = after;
+        false
+    }
 }
 
 /// The circumstances of a hit: stack pointer, values, thread, and the generation of its attachment.
@@ -149,11 +162,13 @@ impl<'a> Event<'a> {
         // SAFETY: the frame of the way in, of a hit that has not returned. Memory at a site's stack
         // pointer is the stack's.
         unsafe {
+            let after = after_site(self.at.frame);
+            let is_at_return = self.has_frame() && !is_in_wrapper(after);
             Some(SiteRegisters {
-                after: after_site(self.at.frame),
+                after,
                 stack_pointer,
                 frame_pointer: frame_pointer(self.at.frame),
-                returns_to: *ptr::with_exposed_provenance(stack_pointer),
+                returns_to: is_at_return.then(|| *ptr::with_exposed_provenance(stack_pointer)),
             })
         }
     }
@@ -250,7 +265,7 @@ impl<'a> Event<'a> {
     #[cfg(probe_values)]
     #[inline(always)]
     pub(crate) unsafe fn divert(&self, definition: usize, thunk: usize) {
-        if std::ptr::from_ref(self.definition).addr() == definition {
+        if ptr::from_ref(self.definition).addr() == definition {
             // SAFETY: the caller's promise; the hit has not returned.
             unsafe { backend::diversion::divert(self.at.frame, thunk) };
         }

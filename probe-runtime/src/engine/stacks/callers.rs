@@ -44,10 +44,11 @@ impl Callers {
     /// by one.
     #[inline(always)]
     pub(crate) fn caller(&self, event: &Event<'_>, memory: &[AtomicU64]) -> Option<u64> {
-        if event.has_frame() {
-            return Some(event.site_registers()?.returns_to.wrapping_sub(1));
+        let at = registers(event)?;
+        match at.returns_to {
+            Some(returns_to) => Some(returns_to.wrapping_sub(1)),
+            None => Walk::at_site(&at).caller(&Cache::new(memory, &self.objects)),
         }
-        Walk::at_site(&registers(event)?).caller(&Cache::new(memory, &self.objects))
     }
 
     /// Returns the number of the stack of calls that led to a hit's function; `None` if this thread
@@ -57,7 +58,7 @@ impl Callers {
         let mut calls = [0; DEPTH + 1];
         let len = registers(event).map_or(0, |at| {
             let cache = Cache::new(memory, &self.objects);
-            Walk::at_site(&at).calls(event.has_frame(), &cache, &mut calls)
+            Walk::at_site(&at).calls(at.returns_to.is_some(), &cache, &mut calls)
         });
         KeptStacks::of(memory.get(CACHE_WORDS..)?).number(&calls[..len])
     }
