@@ -163,7 +163,7 @@ impl Walk {
     /// caller's frame pointer.
     #[inline(always)]
     fn return_to(&mut self, start: u64, frame_pointer_at: Option<u64>) -> Step {
-        if start <= self.stack_pointer || start % 8 != 0 {
+        if start <= self.stack_pointer || !start.is_multiple_of(8) {
             return Step::Unknown;
         }
         let Some(returns_to) = self.word(start - 8) else { return Step::Unknown };
@@ -210,7 +210,7 @@ impl Walk {
     #[inline(never)]
     fn see(&mut self, at: u64) -> Option<()> {
         let start = usize::try_from(at).ok()?;
-        (at % 8 == 0 && guarded_read::is_readable(start, 8)).then_some(())?;
+        (at.is_multiple_of(8) && guarded_read::is_readable(start, 8)).then_some(())?;
         let page = at / PAGE * PAGE;
         self.readable = (page, page.checked_add(PAGE)?);
         Some(())
