@@ -344,6 +344,10 @@ pub mod block {
     /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
     /// blocks.
     pub const MOST_DEFINITIONS: u64 = 1 << 28;
+
+    /// The most words of times off the processor in a block: the writer has read them from 64 KiB
+    /// of the kernel's memory at most. Readers refuse larger blocks.
+    pub const MOST_OFF_WORDS: u64 = 1 << 14;
 }
 
 /// Flags of a definition.
