@@ -19,7 +19,7 @@ use probe_trace::{Item, Off, Trace as Read};
 /// Waits of the reading thread.
 const ROUNDS: usize = 20;
 
-const PATHS: &str = "trace::threads::**";
+const PATHS: &str = "trace::threads::*";
 
 /// Reads one byte by the system call itself, so that nothing else waits.
 #[probe]
@@ -50,6 +50,13 @@ fn until_blocked(thread: &AtomicI32) {
         if tid != 0 && state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')) {
             return;
         }
+        thread::yield_now();
+    }
+}
+
+/// Returns once the kernel knows no such thread any more.
+fn until_gone(thread: u64) {
+    while fs::exists(format!("/proc/self/task/{thread}")).unwrap() {
         thread::yield_now();
     }
 }
@@ -101,6 +108,13 @@ fn readable(pipe: i32) -> bool {
 fn attach(paths: &str, trace: Trace) -> Option<Attachment<Trace>> {
     let attached = select(paths).unwrap().attach(trace.threads());
     attached.inspect_err(|error| eprintln!("not permitted: {error}")).ok()
+}
+
+/// Functions that the traces leave out.
+mod elsewhere {
+    #[probe_runtime::probe]
+    #[inline(never)]
+    pub(super) fn later() {}
 }
 
 /// Returns the times off the processor between the hits `begin` and `end` of their thread; checks
@@ -250,6 +264,48 @@ fn the_last_state_of_each_thread_is_known() {
     assert_eq!(inside.unwrap().path, "trace::threads::receive");
 }
 
+/// Threads end when they do, and not when somebody looks; also where a later thread has got their
+/// memory, and makes no hit of the trace.
+#[test]
+fn threads_end_at_times_of_their_own() {
+    let _turn = turn();
+    let folder = Folder::new("trace-off-ended");
+    let Some(trace) = attach(PATHS, Trace::recorder()) else { return };
+    // SAFETY: returns a number.
+    let tid = || unsafe { libc::gettid() };
+    let short = move || {
+        point!("short");
+        tid()
+    };
+    let ended = u64::try_from(thread::spawn(short).join().unwrap()).unwrap();
+    until_gone(ended);
+    let ends = |name: &str| {
+        let file = file(&folder, name);
+        trace.snapshot(&file).unwrap();
+        let ends = super::items(&file).into_iter().filter_map(|item| match item {
+            Item::Off(off) if off.thread.tid == ended && off.has_ended => Some(off),
+            _ => None,
+        });
+        ends.collect::<Vec<_>>()
+    };
+    let known = ends("first.probetrace");
+    assert!(matches!(&*known, [off] if off.end.is_none() && !off.is_ready), "{known:?}");
+    let other = select("trace::threads::elsewhere::later").unwrap().attach(Trace::recorder()).unwrap();
+    let (reader, writer) = io::pipe().unwrap();
+    let waiting = AtomicI32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            elsewhere::later();
+            waiting.store(tid(), Ordering::SeqCst);
+            assert_eq!((&reader).read(&mut [0]).unwrap(), 1);
+        });
+        until_blocked(&waiting);
+        assert_eq!(other.totals().written, 2);
+        assert_eq!(ends("later.probetrace"), known);
+        io::Write::write_all(&mut &writer, &[1]).unwrap();
+    });
+}
+
 /// Times that the kernel has overwritten are told, and no time is made up for them.
 #[test]
 fn times_that_are_lost_are_told() {
@@ -284,8 +340,12 @@ fn perfetto_has_them_as_states_of_threads() {
     assert!(states.is_sorted_by_key(|it| (it.thread, it.time)), "{states:#?}");
     let blocked = states.iter().filter(|it| it.state == perfetto::SLEEPING).count();
     assert!(blocked >= counted.least[0]);
-    // Each time off ends on a processor, or is the last one.
+    // Each time off ends on a processor, or is the last one. A thread that has ended is gone.
     for pair in states.windows(2).filter(|pair| pair[0].thread == pair[1].thread) {
-        assert_ne!(pair[0].state == perfetto::RUNNING, pair[1].state == perfetto::RUNNING, "{pair:?}");
+        let runs = pair[0].state == perfetto::RUNNING;
+        let is_gone = [pair[0].state, pair[1].state] == [perfetto::DEAD, perfetto::DESTROYED];
+        assert!(is_gone || runs != (pair[1].state == perfetto::RUNNING), "{pair:?}");
     }
+    let number = |state| states.iter().filter(|it| it.state == state).count();
+    assert_eq!((number(perfetto::DEAD), number(perfetto::DESTROYED)), (1, 1), "{states:#?}");
 }
