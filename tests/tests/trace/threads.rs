@@ -306,6 +306,60 @@ fn threads_end_at_times_of_their_own() {
     });
 }
 
+/// A thread hits while a snapshot waits for room in a pipe, with the thread's ring behind it or
+/// before it: the snapshot has the wait before the hit.
+#[test]
+fn waits_between_the_parts_of_a_snapshot_are_in_it() {
+    let _turn = turn();
+    let folder = Folder::new("trace-off-between");
+    let (fifo, file) = (folder.join("fifo"), file(&folder, "between.probetrace"));
+    let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: a text that ends in zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let Some(trace) = attach(PATHS, Trace::recorder()) else { return };
+    let (pipes, later) = (io::pipe().unwrap(), io::pipe().unwrap());
+    let (waiting, done, copying) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
+    // SAFETY: returns a number.
+    let tid = || unsafe { libc::gettid() };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            point!("first");
+            waiting.store(tid(), Ordering::SeqCst);
+            for pipe in [&pipes.0, &later.0] {
+                assert_eq!((&*pipe).read(&mut [0]).unwrap(), 1);
+            }
+            point!("second");
+            done.store(1, Ordering::SeqCst);
+        });
+        until_blocked(&waiting);
+        io::Write::write_all(&mut &pipes.1, &[1]).unwrap();
+        while readable(pipes.0.as_raw_fd()) {
+            thread::yield_now();
+        }
+        until_blocked(&waiting);
+        // More than the pipe and the writer's memory hold.
+        scope.spawn(|| (0..40_000).for_each(|_| point!("many"))).join().unwrap();
+        let snapshot = scope.spawn(|| {
+            copying.store(tid(), Ordering::SeqCst);
+            trace.snapshot(&fifo).unwrap();
+        });
+        let mut reader = fs::File::open(&fifo).unwrap();
+        while !readable(reader.as_raw_fd()) {
+            thread::yield_now();
+        }
+        until_blocked(&copying);
+        io::Write::write_all(&mut &later.1, &[1]).unwrap();
+        while done.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        io::copy(&mut reader, &mut fs::File::create(&file).unwrap()).unwrap();
+        snapshot.join().unwrap();
+    });
+    let waited = u64::try_from(waiting.load(Ordering::SeqCst)).unwrap();
+    let is_wait = |item: &Item| matches!(item, Item::Off(off) if off.thread.tid == waited && !off.is_ready && off.end.is_some());
+    assert!(super::items(&file).iter().any(is_wait));
+}
+
 /// Times that the kernel has overwritten are told, and no time is made up for them.
 #[test]
 fn times_that_are_lost_are_told() {
@@ -319,12 +373,18 @@ fn times_that_are_lost_are_told() {
     while switches()[0] < begin[0] + 2_000 {
         thread::sleep(std::time::Duration::from_nanos(1));
     }
+    // Where the last ones are lost, and where the thread's next hit tells of it.
+    trace.flush().unwrap();
+    let check = || {
+        let items = super::items(&file);
+        let lost = items.iter().filter(|item| matches!(item, Item::OffLost(_))).count();
+        let known = items.iter().filter(|item| matches!(item, Item::Off(off) if !off.is_ready)).count();
+        assert!(lost == 1 && known > 0 && known < 2_000, "{lost} {known}");
+    };
+    check();
     point!("after");
     trace.finish().unwrap();
-    let items = super::items(&file);
-    let lost = items.iter().filter(|item| matches!(item, Item::OffLost(_))).count();
-    let known = items.iter().filter(|item| matches!(item, Item::Off(off) if !off.is_ready)).count();
-    assert!(lost == 1 && known < 2_000, "{lost} {known}");
+    check();
 }
 
 /// The states of each thread in Perfetto's format, also where that is written as the program runs.

@@ -7,6 +7,7 @@ use crate::engine::clock::Clock;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::perf::ProcessNumber;
+use crate::engine::os::time;
 use crate::engine::per_thread::PerThread;
 use crate::engine::waits::{Found, ThreadWaits, Wait};
 
@@ -48,9 +49,12 @@ impl OffTimes {
         if let Some(local) = local {
             // A later thread that makes no hit of this trace leaves the records to the one before.
             let has_ended = !local.is_alive() || local.thread() != thread;
-            let each = |found| match words(found) {
-                Some(words) => last.extend(words),
-                None => last.truncate(1),
+            let each = |found| {
+                // What came before is lost for readers, too.
+                if found == Found::Lost {
+                    last.truncate(1);
+                }
+                last.extend(words(found).unwrap_or_else(|| [time::monotonic(), 0, off::LOST]));
             };
             if has_ended {
                 local.head().look_at_ended(thread, self.process.get(), each);
