@@ -131,7 +131,7 @@ impl Waits {
 /// Returns whether the kernel permits records of this thread.
 ///
 /// # Errors
-/// The system's error number.
+/// The error number of [`SwitchBuffer::open`].
 pub(crate) fn permitted() -> Result<(), i32> {
     SwitchBuffer::open().map(SwitchBuffer::unmap)
 }

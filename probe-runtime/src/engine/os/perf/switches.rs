@@ -65,7 +65,8 @@ impl SwitchBuffer {
     /// Lets the kernel write records of this thread from now on. Keeps no descriptor.
     ///
     /// # Errors
-    /// The system's error number: the kernel, or a limit on locked memory, does not permit it.
+    /// The system's error number if the kernel does not permit it; negated if it does not let the
+    /// records be mapped, as beyond a limit on locked memory.
     pub(crate) fn open() -> Result<Self, i32> {
         let mut attributes = perf_event_attr {
             type_: PERF_TYPE_SOFTWARE,
@@ -83,10 +84,10 @@ impl SwitchBuffer {
         attributes.set_exclude_kernel(1);
         attributes.set_exclude_hv(1);
         let event = Descriptor::open_with(attributes, None)?;
-        let buffer = map(libc::PROT_READ, libc::MAP_SHARED, event.0, Self::bytes()).map(Self);
+        let buffer = map(libc::PROT_READ, libc::MAP_SHARED, event.0, Self::bytes());
         // SAFETY: a descriptor of ours, opened just now. The mapping keeps the event.
         unsafe { libc::syscall(libc::SYS_close, event.0) };
-        buffer
+        buffer.map(Self).map_err(i32::wrapping_neg)
     }
 
     /// Unmaps the records. No thread may read them any more.
