@@ -372,7 +372,7 @@ mod tests {
             waiting.join().unwrap();
         });
         assert!(waits.close(process.get()) && waits.owner.load(Relaxed) == 0);
-        [0, 7].map(|of| waits.look(of, process.get(), |_| panic!("there is nothing to look at")));
+        [0, 7].into_iter().for_each(|of| waits.look(of, process.get(), |_| panic!("nothing is here")));
     }
     #[test]
     fn a_thread_that_has_ended_stays_ended_since_then() {
