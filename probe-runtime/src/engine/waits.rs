@@ -374,6 +374,7 @@ mod tests {
         assert!(waits.close(process.get()) && waits.owner.load(Relaxed) == 0);
         [0, 7].into_iter().for_each(|of| waits.look(of, process.get(), |_| panic!("nothing is here")));
     }
+
     #[test]
     fn a_thread_that_has_ended_stays_ended_since_then() {
         let process = process().unwrap();
