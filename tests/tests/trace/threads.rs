@@ -306,8 +306,8 @@ fn threads_end_at_times_of_their_own() {
     });
 }
 
-/// A thread hits while a snapshot waits for room in a pipe, with the thread's ring behind it or
-/// before it: the snapshot has the wait before the hit.
+/// A thread hits while a snapshot waits for room in a pipe, and has copied the thread's ring or not:
+/// the snapshot has the wait before the hit.
 #[test]
 fn waits_between_the_parts_of_a_snapshot_are_in_it() {
     let _turn = turn();
@@ -317,6 +317,8 @@ fn waits_between_the_parts_of_a_snapshot_are_in_it() {
     // SAFETY: a text that ends in zero.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let Some(trace) = attach(PATHS, Trace::recorder()) else { return };
+    // More than the pipe and the writer's memory hold.
+    (0..40_000).for_each(|_| point!("many"));
     let (pipes, later) = (io::pipe().unwrap(), io::pipe().unwrap());
     let (waiting, done, copying) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
     // SAFETY: returns a number.
@@ -337,8 +339,6 @@ fn waits_between_the_parts_of_a_snapshot_are_in_it() {
             thread::yield_now();
         }
         until_blocked(&waiting);
-        // More than the pipe and the writer's memory hold.
-        scope.spawn(|| (0..40_000).for_each(|_| point!("many"))).join().unwrap();
         let snapshot = scope.spawn(|| {
             copying.store(tid(), Ordering::SeqCst);
             trace.snapshot(&fifo).unwrap();
