@@ -23,10 +23,11 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// that of the innermost of these functions which is active on its thread.
 ///
 /// The program's allocator needs probes: make it `probe_memory::Probed`. Select its probes, too,
-/// `memory::*`; `PROBES='net::**=memory'` does that by itself. Where an agent brings the module
-/// `memory`, that does the same for C. Bytes are those that C's allocator says a block has. Entries
-/// and exits of the functions are paired as described in [`calls`](crate::calls). The attachment
-/// prints as a table, with the function of the most bytes first:
+/// `memory::*`; `PROBES='net::**=memory'` does that by itself. In other programs, an agent's module
+/// `memory` takes their place. There, a block has the bytes that C's allocator tells.
+///
+/// Entries and exits of the functions are paired as described in [`calls`](crate::calls). The
+/// attachment prints as a table, with the function of the most bytes first:
 ///
 /// | column | meaning |
 /// |---|---|
