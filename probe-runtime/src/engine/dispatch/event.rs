@@ -66,9 +66,17 @@ pub(crate) struct SiteRegisters {
     pub(crate) after: usize,
     pub(crate) stack_pointer: usize,
     pub(crate) frame_pointer: usize,
-    /// The word at the stack pointer, the return address where the function [has its
+}
+
+#[cfg(probe_values)]
+impl SiteRegisters {
+    /// Returns the word at the stack pointer: the return address, where the function [has its
     /// frame](Event::has_frame).
-    pub(crate) returns_to: u64,
+    #[inline(always)]
+    pub(crate) fn return_address(&self) -> u64 {
+        // SAFETY: memory at a site's stack pointer is the stack's.
+        unsafe { *ptr::with_exposed_provenance(self.stack_pointer) }
+    }
 }
 
 /// The circumstances of a hit: stack pointer, values, thread, and the generation of its attachment.
@@ -146,14 +154,12 @@ impl<'a> Event<'a> {
     #[inline(always)]
     pub(crate) fn site_registers(&self) -> Option<SiteRegisters> {
         let stack_pointer = self.stack_pointer()?;
-        // SAFETY: the frame of the way in, of a hit that has not returned. Memory at a site's stack
-        // pointer is the stack's.
+        // SAFETY: the frame of the way in, of a hit that has not returned.
         unsafe {
             Some(SiteRegisters {
                 after: after_site(self.at.frame),
                 stack_pointer,
                 frame_pointer: frame_pointer(self.at.frame),
-                returns_to: *ptr::with_exposed_provenance(stack_pointer),
             })
         }
     }
