@@ -1,4 +1,4 @@
-/* A loop that calls a function, below at least so many frames. */
+/* A loop that calls a function, below this number of frames and two more. */
 #include <stdint.h>
 
 #define APART static __attribute__((noipa, aligned(64)))

@@ -1,7 +1,7 @@
 //! The engine: from a definition in memory to a hit that its consumers see.
 //!
 //! ```text
-//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ stacks, calls, per_thread, clock
+//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control ▸ calls, per_thread, clock ▸ stacks
 //! ```
 
 // A feature that is left out leaves out its consumer, and not each function that only that

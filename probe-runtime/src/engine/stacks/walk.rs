@@ -1,7 +1,8 @@
 //! From the registers at a site to the calls that led there.
 
-// Safety: relies on zeroes being no rules; on the registers of a hit's site, and on the unwind tables of the code that is on
-// the stack; pages that the walk has not read yet are read by instructions that may fault.
+// Safety: relies on zeroes being no rules; on the registers of a hit's site, and on the unwind
+// tables of the code that is on the stack. Pages that the walk has not read yet are read by
+// instructions that may fault.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
