@@ -38,7 +38,9 @@ mod walk;
 #[cfg(probe_values)]
 pub(crate) use callers::Callers;
 #[cfg(not(probe_values))]
-pub(crate) use unknown::Callers;
+pub(crate) use unknown::{Callers, Rules};
+#[cfg(probe_values)]
+pub(crate) use walk::Rules;
 
 /// A mark at the outer end of a stack that is not whole, in the place of a call's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
