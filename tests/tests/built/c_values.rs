@@ -163,8 +163,8 @@ fn at_calls_of_hooks_values_are_right_or_absent() {
     }
 }
 
-/// At sleds, values are as at the sites of `probe-build`: gcc's NOPs of one byte; LLVM's of 6, 8 and
-/// 16 bytes; XRay's.
+/// At sleds, values are as at the sites of `probe-build`: gcc's NOPs of one byte; LLVM's of 6, 8
+/// and 16 bytes; XRay's.
 #[test]
 fn sleds_have_values() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
