@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use crate::engine::dispatch::Event;
 
 /// There are none.
-pub(crate) type Rules = ();
+pub(crate) type Rules = [AtomicU64; 0];
 
 /// There is none.
 pub(crate) enum Callers {}
@@ -25,11 +25,11 @@ impl Callers {
         match *self {}
     }
 
-    pub(crate) fn caller(&self, _: &Event<'_>, (): &Rules) -> Option<u64> {
+    pub(crate) fn caller(&self, _: &Event<'_>, _: &Rules) -> Option<u64> {
         match *self {}
     }
 
-    pub(crate) fn stack(&self, _: &Event<'_>, (): &Rules, _: &[AtomicU64]) -> Option<u64> {
+    pub(crate) fn stack(&self, _: &Event<'_>, _: &Rules, _: &[AtomicU64]) -> Option<u64> {
         match *self {}
     }
 
