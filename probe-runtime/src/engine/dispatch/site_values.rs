@@ -315,7 +315,7 @@ mod tests {
         let needs = |from| {
             let readings = [Reading { kind: ReadAs::Double, from }].into();
             let sites = [SiteReadings { after: 5, readings }].into();
-            SiteFields { fields: [("x".to_owned(), None)].into(), sites }.needs_captured()
+            SiteFields { fields: [("x".to_owned(), None)].into(), sites, is_lasting: false }.needs_captured()
         };
         // In DWARF: rdi is 5, rbx 3, xmm0 17.
         let register = |number| StoredRegister::of(number).unwrap();
