@@ -82,6 +82,9 @@ pub fn run(folder: &Path, arguments: &[OsString]) -> io::Result<ExitCode> {
             run.tell();
             return Ok(ExitCode::SUCCESS);
         }
+        if unit.drop_system(&run) {
+            continue;
+        }
         // An error of the user's own is told by the compiler that sees the user's own files.
         if last.is_none() && run.errors().any(|error| !is_of_probe(error)) {
             let plain = Run::of(compiler.plain(arguments))?;
@@ -166,6 +169,9 @@ struct Unit {
     places: Vec<(usize, usize)>,
     /// Whether its allocators get probes.
     has_allocator: bool,
+    /// Whether a program gets the system's allocator. Its own ones may be under conditions that
+    /// don't hold.
+    has_system: bool,
 }
 
 impl Unit {
@@ -242,7 +248,8 @@ impl Unit {
             allocator: None,
         };
         let has_allocator = choice.memory;
-        Ok(Self { folder, mirror, mirrors, home, root, sources, listing, places, has_allocator })
+        let has_system = true;
+        Ok(Self { folder, mirror, mirrors, home, root, sources, listing, places, has_allocator, has_system })
     }
 
     fn found(&self, number: usize) -> Option<(&Source, &FoundFunction)> {
@@ -307,7 +314,8 @@ impl Unit {
         Ok(true)
     }
 
-    /// Puts probes ahead of the crate's own allocators. A program without one gets the system's.
+    /// Puts probes ahead of the crate's own allocators. A program gets the system's, too, unless the
+    /// compiler has found an own one.
     fn add_allocators(&mut self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
         self.listing.has_allocator = false;
         if !self.has_allocator {
@@ -321,10 +329,19 @@ impl Unit {
             }
         }
         self.listing.has_allocator = is_own;
-        if let Some(root) = self.sources.first().filter(|_| !is_own && invocation.is_program) {
+        if let Some(root) = self.sources.first().filter(|_| self.has_system && invocation.is_program) {
             let system = Insertion { at: root.text.len(), text: SYSTEM_ALLOCATOR.to_owned() };
             insertions.entry(0).or_default().push(system);
         }
+    }
+
+    /// Takes the system's allocator if the compiler says that the crate has one of its own. Returns
+    /// whether it does.
+    fn drop_system(&mut self, run: &Run) -> bool {
+        let is_beside = self.has_allocator && self.has_system && self.listing.has_allocator;
+        let has_own = is_beside && run.errors().any(|it| it.message.contains("multiple global allocators"));
+        self.has_system &= !has_own;
+        has_own
     }
 
     /// Takes the probes of the allocators if an error is about them. Returns whether one is.

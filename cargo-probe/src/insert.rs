@@ -26,7 +26,7 @@ pub const ALLOCATOR: &str = "__latent_probes_memory";
 pub const ALLOCATOR_DECLARATION: &str =
     "\n#[allow(unused_extern_crates)] extern crate __latent_probes_memory;\n";
 
-/// The last line of the root of a program without an allocator of its own.
+/// The last line of the root of a program that has no allocator of its own, or maybe has one.
 pub const SYSTEM_ALLOCATOR: &str = "\n#[global_allocator] static __LATENT_ALLOCATOR: \
     ::__latent_probes_memory::Probed<::std::alloc::System> = \
     ::__latent_probes_memory::Probed::new(::std::alloc::System);\n";

@@ -527,7 +527,8 @@ fn memory_of(output: &Output, function: &str) -> Option<String> {
 }
 
 /// Ten blocks of a hundred bytes, without and with an allocator of the program's own: one under a
-/// condition, whose name the program uses, and one of a dependency.
+/// condition, whose name the program uses, one under a condition that doesn't hold, and one of a
+/// dependency.
 #[test]
 fn what_functions_allocate_is_counted() {
     const HOLD: &str = "fn hold(bytes: usize) -> usize { let held: Vec<u8> = std::hint::black_box(vec![1; bytes]);\n\
@@ -554,6 +555,13 @@ fn what_functions_allocate_is_counted() {
     let counted = "println!(\"{sum} {} {}\", COUNTING.0.load(Relaxed) - before, line!());";
     let own = format!("#![deny(warnings)]\n{COUNTING}{HOLD}fn main() {{ {count} {CALLS} {counted} }}");
     program(&theirs, "own", "", &own);
+    let unmet = "#[cfg(any())]\n#[global_allocator] static OTHER: Missing = Missing;\n";
+    program(
+        &theirs,
+        "unmet",
+        "",
+        &format!("{safe}{unmet}{HOLD}fn main() {{ {CALLS} println!(\"{{sum}}\"); }}"),
+    );
     program(&theirs, "held", "", "#[global_allocator] static HELD: std::alloc::System = std::alloc::System;");
     let of_dependency = format!("use held as _;\n{HOLD}fn main() {{ {CALLS} println!(\"{{sum}}\"); }}");
     program(&theirs, "other", "[dependencies]\nheld = { path = \"../held\" }", &of_dependency);
@@ -562,7 +570,7 @@ fn what_functions_allocate_is_counted() {
         command.current_dir(theirs.file(name)).output().unwrap()
     };
     let (ten, note) = ("10 1000 10 1000 0", "note: the allocator of src/main.rs has no probes");
-    for (name, printed) in [("plain", "1000 "), ("own", "1000 10 ")] {
+    for (name, printed) in [("plain", "1000 "), ("own", "1000 10 "), ("unmet", "1000\n")] {
         let output = run(name, "probe memory --all -q");
         let plain = run(name, "run -q");
         assert!(out(&plain).starts_with(printed) && out(&plain) == out(&output), "{}", err(&output));

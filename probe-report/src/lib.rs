@@ -49,7 +49,7 @@ pub use histogram::{Histogram, grown};
 pub use json::{JsonObject, array, decimal, quoted};
 pub use names::{Definition, count, ending, labels, shortened, was};
 pub use part::{Part, text_parts};
-pub use perf_failure::perf_failure;
+pub use perf_failure::{perf_failure, perf_memory_failure};
 pub use probe_lang::units::Time;
 pub use row::{Cell, Document, Row, json};
 pub use split::Split;

@@ -35,6 +35,14 @@ pub fn perf_failure(error: i32, paranoid: Option<i32>) -> String {
     }
 }
 
+/// Explains an error number of mapping an event's memory.
+pub fn perf_memory_failure(error: i32) -> String {
+    match error {
+        EPERM => "locked memory is used up: raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK".to_owned(),
+        error => perf_failure(error, None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +52,7 @@ mod tests {
         assert!(perf_failure(EACCES, Some(3)).contains("paranoid is 3; lower it"));
         assert!(perf_failure(EPERM, None).contains("a filter of system calls"));
         assert!(perf_failure(EMFILE, None).contains("RLIMIT_NOFILE"));
+        assert!(perf_memory_failure(EPERM).contains("RLIMIT_MEMLOCK"));
+        assert_eq!(perf_memory_failure(ENOMEM), perf_failure(ENOMEM, None));
     }
 }

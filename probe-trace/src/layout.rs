@@ -220,7 +220,7 @@ pub mod off {
     pub const BEGIN: usize = 0;
     /// The same at the end; zero if the thread is still off.
     pub const END: usize = 1;
-    /// From the lowest bit: [`READY`], [`ENDED`], nothing up to bit 7, 24 bits of the number of the
+    /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], nothing up to bit 7, 24 bits of the number of the
     /// processor before, 32 bits of that after.
     pub const ABOUT: usize = 2;
     /// Number of words.
@@ -230,6 +230,9 @@ pub mod off {
     pub const READY: u64 = 1;
     /// The thread has ended.
     pub const ENDED: u64 = 2;
+    /// No time off the processor, but times that are lost, up to the next one. [`BEGIN`] is when a
+    /// reader has found that.
+    pub const LOST: u64 = 4;
 
     /// Returns the word [`ABOUT`].
     ///
@@ -344,6 +347,10 @@ pub mod block {
     /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
     /// blocks.
     pub const MOST_DEFINITIONS: u64 = 1 << 28;
+
+    /// The most words of times off the processor in a block: the writer has read them from 64 KiB
+    /// of the kernel's memory at most. Readers refuse larger blocks.
+    pub const MOST_OFF_WORDS: u64 = 1 << 14;
 }
 
 /// Flags of a definition.

@@ -93,6 +93,10 @@ pub fn events(path: &Path) -> Vec<Event> {
 pub const RUNNING: u64 = 3;
 /// The thread is blocked.
 pub const SLEEPING: u64 = 4;
+/// The thread has ended.
+pub const DEAD: u64 = 7;
+/// The thread is gone, and another one may get its number.
+pub const DESTROYED: u64 = 8;
 
 /// A change of a thread's state.
 #[derive(Debug)]

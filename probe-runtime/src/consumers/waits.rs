@@ -16,7 +16,7 @@ use crate::engine::error::Error;
 use crate::engine::os::perf::{ProcessNumber, paranoid, process};
 use crate::engine::per_thread::{Local, Zeroed};
 use crate::engine::waits::{self, NUMBERS, ThreadWaits};
-use probe_report::{Split, count, perf_failure};
+use probe_report::{Split, count, perf_failure, perf_memory_failure};
 
 /// The numbers of a meter: ticks, and those of [`ThreadWaits::now`].
 pub(super) type Numbers = [u64; NUMBERS];
@@ -54,12 +54,15 @@ impl WaitClock {
 /// # Errors
 /// [`Error::Consumer`] with the reason.
 pub(super) fn permitted() -> Result<ProcessNumber, Error> {
-    const ENOSYS: i32 = 38;
-    let permitted = process().ok_or(ENOSYS).and_then(|process| waits::permitted().map(|()| process));
-    permitted.map_err(|error| {
-        let why = perf_failure(error, paranoid());
-        Error::Consumer(format!("the kernel tells no waits of threads: {why}").into())
-    })
+    let no_number = || "forked children can't be told apart (MADV_WIPEONFORK, Linux 4.14)".to_owned();
+    let permitted = process().ok_or_else(no_number);
+    let permitted = permitted.and_then(|process| waits::permitted().map(|()| process).map_err(why));
+    permitted.map_err(|why| Error::Consumer(format!("the kernel tells no waits of threads: {why}").into()))
+}
+
+/// Explains an error number of a thread that got no records.
+fn why(error: i32) -> String {
+    if error < 0 { perf_memory_failure(error.wrapping_neg()) } else { perf_failure(error, paranoid()) }
 }
 
 /// Threads that got no records of their waits, and why the last one did not.
@@ -78,9 +81,8 @@ impl Refused {
 
     /// Returns a line about them, if there are any.
     pub(super) fn note(self) -> Option<String> {
-        let why = || perf_failure(self.error, paranoid());
-        (self.threads != 0)
-            .then(|| format!("waits of {} are unknown: {}", count(self.threads, "thread"), why()))
+        let threads = || count(self.threads, "thread");
+        (self.threads != 0).then(|| format!("waits of {} are unknown: {}", threads(), why(self.error)))
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 use crate::engine::calls::add_single_writer;
 use crate::engine::clock::Clock;
-use crate::engine::os::perf::{ProcessNumber, Switch, SwitchBuffer, preserve_errno};
+use crate::engine::os::perf::{ProcessNumber, Switch, SwitchBuffer, Turn, preserve_errno};
 use crate::engine::os::time;
 use crate::engine::per_thread::Zeroed;
 
@@ -36,9 +36,11 @@ use crate::engine::per_thread::Zeroed;
 pub(crate) struct Wait {
     /// Whether it could have continued all along, and waited for a processor.
     pub(crate) is_ready: bool,
+    /// Whether the thread has ended.
+    pub(crate) has_ended: bool,
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub(crate) begin: u64,
-    /// `None` if it continues.
+    /// `None` if it continues, or the thread has ended.
     pub(crate) end: Option<u64>,
     /// The processors before and after; 0 where they are not known.
     pub(crate) processors: [u32; 2],
@@ -101,11 +103,15 @@ impl Waits {
             self.off = None;
             return Some(Found::Lost);
         };
-        if switch.is_off {
-            self.off = Some(switch);
-            return None;
+        let off = self.off.take();
+        match switch.turn {
+            Turn::On => off.map(|off| Found::Wait(Self::wait(off, Some(switch)))),
+            Turn::Ended => Some(Found::Wait(Self::wait(switch, None))),
+            Turn::Blocked | Turn::Ready => {
+                self.off = Some(switch);
+                None
+            }
         }
-        self.off.take().map(|off| Found::Wait(Self::wait(off, Some(switch))))
     }
 
     /// Returns the wait that continues.
@@ -115,14 +121,20 @@ impl Waits {
 
     fn wait(off: Switch, on: Option<Switch>) -> Wait {
         let processors = [off.processor, on.map_or(off.processor, |on| on.processor)];
-        Wait { is_ready: off.is_ready, begin: off.time, end: on.map(|on| on.time), processors }
+        Wait {
+            is_ready: off.turn == Turn::Ready,
+            has_ended: off.turn == Turn::Ended,
+            begin: off.time,
+            end: on.map(|on| on.time),
+            processors,
+        }
     }
 }
 
 /// Returns whether the kernel permits records of this thread.
 ///
 /// # Errors
-/// The system's error number.
+/// The error number of [`SwitchBuffer::open`].
 pub(crate) fn permitted() -> Result<(), i32> {
     SwitchBuffer::open().map(SwitchBuffer::unmap)
 }
@@ -195,7 +207,7 @@ impl ThreadWaits {
         let process = process.get();
         let before = self.owner.load(Relaxed);
         if before != 0 && self.process.load(Relaxed) == process {
-            self.look_at_ended(process, |found| each(before, found));
+            self.look_at_ended(before, process, |found| each(before, found));
         }
         // Waits between earlier readings and later ones are not known.
         add_single_writer(&self.breaks, 1);
@@ -239,11 +251,17 @@ impl ThreadWaits {
         true
     }
 
-    /// Passes on the waits of a thread since its last hit, in order. The last one may continue.
-    pub(crate) fn look(&self, process: u64, mut each: impl FnMut(Found)) {
+    /// Returns the number of the thread whose records are here; 0 if there are none.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner.load(Relaxed)
+    }
+
+    /// Passes on the waits of a thread since its last hit, in order, if its records are here. The
+    /// last one may continue.
+    pub(crate) fn look(&self, thread: u64, process: u64, mut each: impl FnMut(Found)) {
         self.readers.fetch_add(1, SeqCst);
         fence(SeqCst);
-        let is_mapped = self.owner.load(SeqCst) != 0 && self.process.load(Relaxed) == process;
+        let is_mapped = self.owner.load(SeqCst) == thread && self.process.load(Relaxed) == process;
         let buffer = self.buffer.load(Relaxed);
         if is_mapped && buffer != 0 {
             let mut waits = Waits::default();
@@ -258,18 +276,26 @@ impl ThreadWaits {
         self.readers.fetch_sub(1, SeqCst);
     }
 
-    /// Does the same for a thread that has ended: its last wait has no end.
-    pub(crate) fn look_at_ended(&self, process: u64, mut each: impl FnMut(Found)) {
-        let mut is_off = false;
-        self.look(process, |found| {
-            is_off = matches!(found, Found::Wait(Wait { end: None, .. }));
+    /// Does the same for a thread that has ended, or is about to: its last wait has no end. The
+    /// kernel tells the time, shortly after other threads may learn of the end.
+    pub(crate) fn look_at_ended(&self, thread: u64, process: u64, mut each: impl FnMut(Found)) {
+        let mut last = None;
+        self.look(thread, process, |found| {
+            let found = match found {
+                Found::Wait(wait) => Found::Wait(Wait { has_ended: wait.end.is_none(), ..wait }),
+                Found::Lost => Found::Lost,
+            };
+            last = Some(found);
             each(found);
         });
-        if !is_off {
-            // It is about to leave its processor for the last time.
-            let begin = time::monotonic();
-            each(Found::Wait(Wait { is_ready: false, begin, end: None, processors: [0; 2] }));
-        }
+        let processor = match last {
+            Some(Found::Wait(Wait { end: None, .. })) => return,
+            Some(Found::Wait(Wait { processors: [_, after], .. })) => after,
+            Some(Found::Lost) | None => 0,
+        };
+        let begin = time::monotonic();
+        let processors = [processor; 2];
+        each(Found::Wait(Wait { is_ready: false, has_ended: true, begin, end: None, processors }));
     }
 
     /// Returns the number of threads that got no records, and the error of the last one.
@@ -287,11 +313,11 @@ mod tests {
     use crate::engine::os::perf::process;
 
     fn off(time: u64, is_ready: bool) -> Switch {
-        Switch { is_off: true, is_ready, time, processor: 1 }
+        Switch { turn: if is_ready { Turn::Ready } else { Turn::Blocked }, time, processor: 1 }
     }
 
     fn on(time: u64) -> Switch {
-        Switch { is_off: false, is_ready: false, time, processor: 2 }
+        Switch { turn: Turn::On, time, processor: 2 }
     }
 
     fn found(switches: &[Option<Switch>]) -> (Vec<Found>, Option<Wait>) {
@@ -302,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_wait_lasts_from_off_to_on() {
-        let wait = |is_ready, begin, end| Wait { is_ready, begin, end, processors: [1, 2] };
+        let wait = |is_ready, begin, end| Wait { is_ready, has_ended: false, begin, end, processors: [1, 2] };
         let first = Found::Wait(wait(false, 10, Some(20)));
         let second = Found::Wait(wait(true, 30, Some(31)));
         let switches = [off(10, false), on(20), off(30, true), on(31)].map(Some);
@@ -314,6 +340,10 @@ mod tests {
         // A wait whose end was lost is lost, too.
         let lost = [switches[0], None, switches[1], switches[2], switches[3]];
         assert_eq!(found(&lost), (vec![Found::Lost, second], None));
+        // A thread ends on its processor.
+        let end = Switch { turn: Turn::Ended, time: 40, processor: 2 };
+        let ended = Wait { has_ended: true, processors: [2, 2], ..wait(false, 40, None) };
+        assert_eq!(found(&[Some(end)]), (vec![Found::Wait(ended)], None));
     }
 
     #[test]
@@ -335,7 +365,7 @@ mod tests {
             let mut last = None;
             while !last.is_some_and(|it: Wait| it.end.is_none() && !it.is_ready) {
                 thread::yield_now();
-                waits.look(process.get(), |found| match found {
+                waits.look(7, process.get(), |found| match found {
                     Found::Wait(wait) => last = Some(wait),
                     Found::Lost => panic!("there are few"),
                 });
@@ -344,6 +374,47 @@ mod tests {
             waiting.join().unwrap();
         });
         assert!(waits.close(process.get()) && waits.owner.load(Relaxed) == 0);
-        waits.look(process.get(), |_| panic!("there is nothing to look at"));
+        waits.look(7, process.get(), |_| panic!("there is nothing to look at"));
+    }
+    #[test]
+    fn a_thread_that_has_ended_stays_ended_since_then() {
+        let process = process().unwrap();
+        if let Err(error) = permitted() {
+            return eprintln!("not permitted: {error}");
+        }
+        let (waits, clock) = (&ThreadWaits::default(), Clock::new());
+        let began = thread::scope(|scope| {
+            let run = || {
+                waits.now(7, process, clock, |_, _| ());
+                time::monotonic()
+            };
+            scope.spawn(run).join().unwrap()
+        });
+        let mut last = None;
+        // Until the kernel has told the end.
+        while !last.is_some_and(|it: Wait| it.has_ended) {
+            thread::yield_now();
+            waits.look(7, process.get(), |found| match found {
+                Found::Wait(wait) => last = Some(wait),
+                Found::Lost => panic!("there are few"),
+            });
+        }
+        let (known, learned) = (last.unwrap(), time::monotonic());
+        assert!(began <= known.begin && known.begin <= learned, "{began} {known:?} {learned}");
+        // Whoever looks later finds the same, and the thread that gets this memory hands it on.
+        let again = || {
+            let mut last = None;
+            waits.look_at_ended(7, process.get(), |found| last = Some(found));
+            last
+        };
+        assert_eq!(again(), Some(Found::Wait(known)));
+        let mut handed_on = None;
+        waits.now(8, process, clock, |thread, found| {
+            if thread == 7 {
+                handed_on = Some(found);
+            }
+        });
+        assert_eq!(handed_on, Some(Found::Wait(known)));
+        assert!(waits.close(process.get()));
     }
 }

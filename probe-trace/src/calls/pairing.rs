@@ -174,7 +174,7 @@ impl Pairing {
         self.advance(off.thread, off.end.unwrap_or(off.begin));
         let Some(stack) = self.threads.get_mut(&off.thread) else { return };
         let off = stack.off(off);
-        if off.off.end.is_none() {
+        if off.off.end.is_none() && !off.off.has_ended {
             self.still_off.push(off);
         } else {
             self.out.steps.push_back(Step::Off(off));

@@ -113,7 +113,7 @@ impl Slice {
 pub struct OffProcessor {
     /// The time.
     pub off: Off,
-    /// Its end; if it has none, the latest time of its file.
+    /// Its end; if it has none, the latest time of its file, or its begin if the thread has ended.
     pub until: u64,
     /// Since when the thread was on a processor before; `None` if that is the end of the last such
     /// step of the thread, or not known.

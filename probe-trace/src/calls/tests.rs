@@ -40,7 +40,11 @@ fn text(fixture: &Fixture) -> String {
                 let ran = off.ran_from.map(|time| format!(" (ran from {time})")).unwrap_or_default();
                 let inside = off.inside.map(|probe| format!(" in {}", probe.path)).unwrap_or_default();
                 let state = if off.off.is_ready { "ready" } else { "blocked" };
-                let end = if off.off.end.is_none() { " and on" } else { "" };
+                let end = match off.off.end {
+                    None if off.off.has_ended => " ended",
+                    None => " and on",
+                    Some(_) => "",
+                };
                 let (thread, begin) = (off.off.thread.thread, off.off.begin);
                 writeln!(text, "{thread} {begin}..{}{end} {state}{inside}{ran}", off.until)
             }
@@ -362,7 +366,10 @@ fn times_off_the_processor_are_of_the_innermost_call() {
         .hit(1, 40, "exit app::f")
         .off(1, 41, None, "blocked")
         .thread(2, "other")
-        .hit(2, 50, "point app::p");
+        .hit(2, 50, "point app::p")
+        .off(2, 51, None, "ended")
+        .thread(3, "later")
+        .hit(3, 60, "point app::p");
     let expected = "\
         thread 1 main\n\
         1 10 call { app::f\n\
@@ -375,6 +382,9 @@ fn times_off_the_processor_are_of_the_innermost_call() {
         1 40 } call app::f app::f\n\
         thread 2 other\n\
         2 50 instant  app::p\n\
-        1 41..50 and on blocked\n";
+        2 51..51 ended blocked (ran from 50)\n\
+        thread 3 later\n\
+        3 60 instant  app::p\n\
+        1 41..60 and on blocked\n";
     assert_eq!(text(&fixture), expected);
 }

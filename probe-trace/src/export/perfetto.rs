@@ -9,6 +9,8 @@
 //! - Times off the processor are states of threads. The messages for them are those of kernels
 //!   without ftrace: each tells the state of one thread, and nothing of the others on a processor.
 //!   The kernel's records do not say whether a signal may end a wait, so all are `S`, sleeping.
+//!   A thread that ran when its times were lost stays `Running` until its next time that is known:
+//!   Perfetto refuses a second such state. An instant bounds what is known.
 //! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
 //!   the loss in the trace's info.
 
@@ -23,8 +25,8 @@ use std::sync::Arc;
 pub(super) use packets::Trace;
 pub(super) use packets::TracePacket;
 use packets::{
-    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DEAD, DebugAnnotation, INSTANT, Interner,
-    MONOTONIC, PacketWriter, ProcessDescriptor, REALTIME, RUNNABLE, RUNNING, SLEEPING, SLICE_BEGIN,
+    BOOTTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, DEAD, DESTROYED, DebugAnnotation, INSTANT,
+    Interner, MONOTONIC, PacketWriter, ProcessDescriptor, REALTIME, RUNNABLE, RUNNING, SLEEPING, SLICE_BEGIN,
     SLICE_END, TaskState, ThreadDescriptor, TrackDescriptor, TrackEvent,
 };
 
@@ -44,6 +46,8 @@ pub(super) struct Perfetto<W> {
     threads: HashMap<ThreadId, u64>,
     /// Names of threads.
     names: HashMap<ThreadId, String>,
+    /// The processors of threads whose last state is that they run.
+    running: HashMap<ThreadId, u32>,
     futures: HashMap<FutureId, u64>,
     /// By file, process, and number of the probe.
     counters: HashMap<(usize, u64, u32), u64>,
@@ -59,6 +63,7 @@ impl<W: Write> Perfetto<W> {
             processes: HashMap::new(),
             threads: HashMap::new(),
             names: HashMap::new(),
+            running: HashMap::new(),
             futures: HashMap::new(),
             counters: HashMap::new(),
             last_thread: Cell::new(None),
@@ -141,10 +146,17 @@ impl<W: Write> Perfetto<W> {
         event.debug_annotations.extend(notes);
     }
 
-    /// Writes the state of a thread from this time on; `processor` is where it runs.
-    fn state(&mut self, thread: ThreadId, time: u64, state: i32, processor: Option<u32>) -> io::Result<()> {
+    /// Writes the state of a thread from this time on; `processor` is where it runs, or ran.
+    fn state(&mut self, thread: ThreadId, time: u64, state: i32, processor: u32) -> io::Result<()> {
+        let ran_on = match (state, self.running.get(&thread)) {
+            (RUNNING, Some(_)) => return Ok(()),
+            (RUNNING, None) => self.running.insert(thread, processor),
+            _ => self.running.remove(&thread),
+        };
+        // Perfetto ends what runs on a processor if the state names that processor.
+        let processor = ran_on.unwrap_or(processor);
         let event = TaskState {
-            cpu: processor.map(|number| i32::try_from(number).unwrap_or(i32::MAX)),
+            cpu: Some(i32::try_from(processor).unwrap_or(i32::MAX)),
             comm: self.names.get(&thread).and_then(|name| text(name)),
             tid: Some(i64::try_from(thread.tid).unwrap_or(i64::MAX)),
             state: Some(state),
@@ -263,15 +275,20 @@ impl<W: Write> Sink for Perfetto<W> {
     fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
         let Off { thread, begin, end, is_ready, has_ended, processors: [before, after] } = off.off;
         if let Some(time) = off.ran_from {
-            self.state(thread, time, RUNNING, Some(before))?;
+            self.state(thread, time, RUNNING, before)?;
         }
         let state = match (has_ended, is_ready) {
             (true, _) => DEAD,
             (false, true) => RUNNABLE,
             (false, false) => SLEEPING,
         };
-        self.state(thread, begin, state, Some(before))?;
-        end.map_or(Ok(()), |end| self.state(thread, end, RUNNING, Some(after)))
+        self.state(thread, begin, state, before)?;
+        match end {
+            // So that a later thread may have its number.
+            _ if has_ended => self.state(thread, begin, DESTROYED, before),
+            Some(end) => self.state(thread, end, RUNNING, after),
+            None => Ok(()),
+        }
     }
 
     fn off_lost(&mut self, thread: ThreadId, time: u64) -> io::Result<()> {
@@ -380,15 +397,16 @@ mod tests {
                 Some((packet.timestamp.unwrap(), state.state.unwrap(), state.cpu.unwrap()))
             })
             .collect();
-        // The thread runs before and after each time off, and from the first hit that is known.
+        // The thread runs before and after each time off. A second state that it runs, after the
+        // loss, is no state for Perfetto. Each other one names the processor on which it ran.
         let expected = [
             (10, RUNNING, 1),
             (11, SLEEPING, 1),
             (15, RUNNING, 2),
-            (16, RUNNABLE, 1),
+            (16, RUNNABLE, 2),
             (17, RUNNING, 2),
-            (20, RUNNING, 1),
-            (21, DEAD, 1),
+            (21, DEAD, 2),
+            (21, DESTROYED, 1),
         ];
         assert_eq!(states, expected);
     }

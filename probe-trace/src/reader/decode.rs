@@ -98,7 +98,7 @@ impl Block {
                 block::READING => words >= reading::WORDS as u64,
                 block::RING => words >= ring::WORDS as u64,
                 block::UNSEEN => words >= 2,
-                block::OFF => words >= 1,
+                block::OFF => (1..=block::MOST_OFF_WORDS).contains(&words),
                 block::DEFINITIONS => self.bytes <= block::MOST_DEFINITIONS,
                 _ => true,
             }

@@ -196,7 +196,12 @@ impl Stream {
         for time in times.as_chunks::<{ off::WORDS }>().0 {
             // The thread may have written it itself since.
             let last = if time[off::END] == 0 { time[off::BEGIN] } else { time[off::END] };
-            if self.shifted(last) > self.last {
+            if self.shifted(last) <= self.last {
+                continue;
+            }
+            if time[off::ABOUT] & off::LOST != 0 {
+                self.items.push_back(Item::OffLost(thread));
+            } else {
                 self.off(thread, *time);
             }
         }

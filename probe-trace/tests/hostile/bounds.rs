@@ -312,6 +312,8 @@ fn sizes_that_a_sparse_file_claims() {
         (block::SUB_BUFFER, ENDLESS / 2),
         (block::RING, ENDLESS / 2),
         (block::READING, ENDLESS / 2),
+        (block::OFF, ENDLESS / 2),
+        (block::OFF, 1 << 40),
         (99, ENDLESS / 2),
         (block::SUB_BUFFER, largest),
     ] {

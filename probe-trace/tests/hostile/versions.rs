@@ -145,8 +145,10 @@ fn times_off_the_processor_come_in_order() {
         event::word(1, 0, 40),
     ];
     file.sub_buffer(0, 0, &[], &records);
-    let last = [1, 12, 20, about, 50, 60, off::about(0, [5, 6]), 70, 0, off::about(off::ENDED, [6, 6])];
-    file.words(block::OFF, 0, &last);
+    // The thread has told the first ones itself, a time and missing ones.
+    let (missing, ended) = (off::about(off::LOST, [0; 2]), off::about(off::ENDED, [6, 6]));
+    let last = [12, 20, about, 30, 0, missing, 45, 0, missing, 50, 60, off::about(0, [5, 6]), 70, 0, ended];
+    file.words(block::OFF, 0, &[&[1], &last[..]].concat());
     // Another thread's ring, which has none of its own.
     file.words(block::OFF, 1, &[9, 1, 2, 3]);
     let shown = |item: Item| match item {
@@ -160,7 +162,7 @@ fn times_off_the_processor_come_in_order() {
     };
     let items: Vec<_> = read(&file).unwrap().items().map(|item| shown(item.unwrap())).collect();
     let expected = [
-        "", "10", "12..Some(20) [1, 0] [3, 4]", "lost", "20..Some(42) [0, 0] [0, 0]", "42",
+        "", "10", "12..Some(20) [1, 0] [3, 4]", "lost", "20..Some(42) [0, 0] [0, 0]", "42", "lost",
         "50..Some(60) [0, 0] [5, 6]", "70..None [0, 1] [6, 6]",
     ];
     assert_eq!(items, expected);

@@ -88,6 +88,13 @@ fn permitted<T>(attached: Result<T, probe_runtime::Error>) -> Option<T> {
     attached.inspect_err(|error| eprintln!("not permitted: {error}")).ok()
 }
 
+/// Says if threads got no records: their user may lock little memory.
+fn all_have_records(latencies: &Latencies) -> bool {
+    let table = latencies.to_string();
+    let refused = table.lines().find(|line| line.contains(" are unknown: locked memory is used up"));
+    refused.inspect(|note| eprintln!("{note}")).is_none()
+}
+
 fn sum(split: Split) -> u64 {
     split.cpu + split.blocked + split.ready + split.unknown
 }
@@ -126,8 +133,9 @@ fn the_parts_of_wall_time_add_up() {
     // Calls inside of calls of the function count once.
     assert!(inner.blocked <= outer.blocked && inner.blocked > inner_own.blocked, "{inner:?} {outer:?}");
     // The kernel's own sums lie inside and around. Its clock of the thread leaves out what a host
-    // takes.
-    assert!(spin.cpu + spin.cpu / 1_000 + 1_000 >= inside.cpu, "{spin:?} {inside:?}");
+    // takes, and has a part of each switch, which may come between its two numbers.
+    let switches = (inside.blocked + inside.ready + 1) * 20_000;
+    assert!(spin.cpu + spin.cpu / 1_000 + 1_000 + switches >= inside.cpu, "{spin:?} {inside:?}");
     let around = after.less(before);
     assert!(around.blocked >= 5, "{around:?}");
     assert!(around.ready != 0 || outer.ready == 0, "{outer:?} {around:?}");
@@ -205,11 +213,13 @@ fn threads_of_a_forked_child_have_records_of_their_own() {
         nap();
         let since = latency.latencies().since(&before);
         let [all, _] = split(&since, "nap");
-        assert!(all.blocked > 0 && all.unknown == 0, "{all:?}");
+        let is_known = all.blocked > 0 && all.unknown == 0;
+        assert!(is_known || !all_have_records(&latency.latencies()), "{all:?}");
     });
     assert_eq!(status, 0);
     nap();
-    assert_eq!(split(&latency.latencies(), "nap")[0].unknown, 0);
+    let latencies = latency.latencies();
+    assert!(split(&latencies, "nap")[0].unknown == 0 || !all_have_records(&latencies));
 }
 
 /// Threads that come and go leave their memory to others.
@@ -223,7 +233,8 @@ fn many_threads_have_their_own_waits() {
     let latencies = latency.latencies();
     let [all, own] = split(&latencies, "nap");
     assert_eq!(latencies.function("consumers::waits::nap").unwrap().calls(), 160);
-    assert!(all == own && all.unknown == 0 && all.blocked > 0, "{all:?}");
+    assert_eq!(all, own);
+    assert!(all.unknown == 0 && all.blocked > 0 || !all_have_records(&latencies), "{all:?}");
 }
 
 #[test]
@@ -254,10 +265,27 @@ fn denied() {
 }
 
 #[test]
+fn a_limit_on_locked_memory_is_named() {
+    pass("unmapped", &[]);
+}
+
+/// Files are mapped privately, but for the records.
+fn unmapped() {
+    let attached = set().attach(Latency::new().cpu());
+    deny(libc::SYS_mmap, argument(3), u32::MAX, libc::MAP_SHARED.unsigned_abs());
+    if permitted(attached).is_some() {
+        let limit = "locked memory is used up: raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK";
+        let expected = format!("the kernel tells no waits of threads: {limit}");
+        assert!(refused(Latency::new().cpu()).contains(&expected), "{}", refused(Latency::new().cpu()));
+    }
+}
+
+#[test]
 #[ignore = "no test: others play it, in children"]
 fn scenario() {
     match &*to_play() {
         "denied" => denied(),
+        "unmapped" => unmapped(),
         other => panic!("{other}"),
     }
 }

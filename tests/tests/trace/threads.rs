@@ -19,7 +19,7 @@ use probe_trace::{Item, Off, Trace as Read};
 /// Waits of the reading thread.
 const ROUNDS: usize = 20;
 
-const PATHS: &str = "trace::threads::**";
+const PATHS: &str = "trace::threads::*";
 
 /// Reads one byte by the system call itself, so that nothing else waits.
 #[probe]
@@ -50,6 +50,13 @@ fn until_blocked(thread: &AtomicI32) {
         if tid != 0 && state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')) {
             return;
         }
+        thread::yield_now();
+    }
+}
+
+/// Returns once the kernel knows no such thread any more.
+fn until_gone(thread: u64) {
+    while fs::exists(format!("/proc/self/task/{thread}")).unwrap() {
         thread::yield_now();
     }
 }
@@ -101,6 +108,13 @@ fn readable(pipe: i32) -> bool {
 fn attach(paths: &str, trace: Trace) -> Option<Attachment<Trace>> {
     let attached = select(paths).unwrap().attach(trace.threads());
     attached.inspect_err(|error| eprintln!("not permitted: {error}")).ok()
+}
+
+/// Functions that the traces leave out.
+mod elsewhere {
+    #[probe_runtime::probe]
+    #[inline(never)]
+    pub(super) fn later() {}
 }
 
 /// Returns the times off the processor between the hits `begin` and `end` of their thread; checks
@@ -250,6 +264,102 @@ fn the_last_state_of_each_thread_is_known() {
     assert_eq!(inside.unwrap().path, "trace::threads::receive");
 }
 
+/// Threads end when they do, and not when somebody looks; also where a later thread has got their
+/// memory, and makes no hit of the trace.
+#[test]
+fn threads_end_at_times_of_their_own() {
+    let _turn = turn();
+    let folder = Folder::new("trace-off-ended");
+    let Some(trace) = attach(PATHS, Trace::recorder()) else { return };
+    // SAFETY: returns a number.
+    let tid = || unsafe { libc::gettid() };
+    let short = move || {
+        point!("short");
+        tid()
+    };
+    let ended = u64::try_from(thread::spawn(short).join().unwrap()).unwrap();
+    until_gone(ended);
+    let ends = |name: &str| {
+        let file = file(&folder, name);
+        trace.snapshot(&file).unwrap();
+        let ends = super::items(&file).into_iter().filter_map(|item| match item {
+            Item::Off(off) if off.thread.tid == ended && off.has_ended => Some(off),
+            _ => None,
+        });
+        ends.collect::<Vec<_>>()
+    };
+    let known = ends("first.probetrace");
+    assert!(matches!(&*known, [off] if off.end.is_none() && !off.is_ready), "{known:?}");
+    let other = select("trace::threads::elsewhere::later").unwrap().attach(Trace::recorder()).unwrap();
+    let (reader, writer) = io::pipe().unwrap();
+    let waiting = AtomicI32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            elsewhere::later();
+            waiting.store(tid(), Ordering::SeqCst);
+            assert_eq!((&reader).read(&mut [0]).unwrap(), 1);
+        });
+        until_blocked(&waiting);
+        assert_eq!(other.totals().written, 2);
+        assert_eq!(ends("later.probetrace"), known);
+        io::Write::write_all(&mut &writer, &[1]).unwrap();
+    });
+}
+
+/// A thread hits while a snapshot waits for room in a pipe, with the thread's ring behind it or
+/// before it: the snapshot has the wait before the hit.
+#[test]
+fn waits_between_the_parts_of_a_snapshot_are_in_it() {
+    let _turn = turn();
+    let folder = Folder::new("trace-off-between");
+    let (fifo, file) = (folder.join("fifo"), file(&folder, "between.probetrace"));
+    let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: a text that ends in zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let Some(trace) = attach(PATHS, Trace::recorder()) else { return };
+    let (pipes, later) = (io::pipe().unwrap(), io::pipe().unwrap());
+    let (waiting, done, copying) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
+    // SAFETY: returns a number.
+    let tid = || unsafe { libc::gettid() };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            point!("first");
+            waiting.store(tid(), Ordering::SeqCst);
+            for pipe in [&pipes.0, &later.0] {
+                assert_eq!((&*pipe).read(&mut [0]).unwrap(), 1);
+            }
+            point!("second");
+            done.store(1, Ordering::SeqCst);
+        });
+        until_blocked(&waiting);
+        io::Write::write_all(&mut &pipes.1, &[1]).unwrap();
+        while readable(pipes.0.as_raw_fd()) {
+            thread::yield_now();
+        }
+        until_blocked(&waiting);
+        // More than the pipe and the writer's memory hold.
+        scope.spawn(|| (0..40_000).for_each(|_| point!("many"))).join().unwrap();
+        let snapshot = scope.spawn(|| {
+            copying.store(tid(), Ordering::SeqCst);
+            trace.snapshot(&fifo).unwrap();
+        });
+        let mut reader = fs::File::open(&fifo).unwrap();
+        while !readable(reader.as_raw_fd()) {
+            thread::yield_now();
+        }
+        until_blocked(&copying);
+        io::Write::write_all(&mut &later.1, &[1]).unwrap();
+        while done.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        io::copy(&mut reader, &mut fs::File::create(&file).unwrap()).unwrap();
+        snapshot.join().unwrap();
+    });
+    let waited = u64::try_from(waiting.load(Ordering::SeqCst)).unwrap();
+    let is_wait = |item: &Item| matches!(item, Item::Off(off) if off.thread.tid == waited && !off.is_ready && off.end.is_some());
+    assert!(super::items(&file).iter().any(is_wait));
+}
+
 /// Times that the kernel has overwritten are told, and no time is made up for them.
 #[test]
 fn times_that_are_lost_are_told() {
@@ -263,12 +373,18 @@ fn times_that_are_lost_are_told() {
     while switches()[0] < begin[0] + 2_000 {
         thread::sleep(std::time::Duration::from_nanos(1));
     }
+    // Where the last ones are lost, and where the thread's next hit tells of it.
+    trace.flush().unwrap();
+    let check = || {
+        let items = super::items(&file);
+        let lost = items.iter().filter(|item| matches!(item, Item::OffLost(_))).count();
+        let known = items.iter().filter(|item| matches!(item, Item::Off(off) if !off.is_ready)).count();
+        assert!(lost == 1 && known > 0 && known < 2_000, "{lost} {known}");
+    };
+    check();
     point!("after");
     trace.finish().unwrap();
-    let items = super::items(&file);
-    let lost = items.iter().filter(|item| matches!(item, Item::OffLost(_))).count();
-    let known = items.iter().filter(|item| matches!(item, Item::Off(off) if !off.is_ready)).count();
-    assert!(lost == 1 && known < 2_000, "{lost} {known}");
+    check();
 }
 
 /// The states of each thread in Perfetto's format, also where that is written as the program runs.
@@ -284,8 +400,12 @@ fn perfetto_has_them_as_states_of_threads() {
     assert!(states.is_sorted_by_key(|it| (it.thread, it.time)), "{states:#?}");
     let blocked = states.iter().filter(|it| it.state == perfetto::SLEEPING).count();
     assert!(blocked >= counted.least[0]);
-    // Each time off ends on a processor, or is the last one.
+    // Each time off ends on a processor, or is the last one. A thread that has ended is gone.
     for pair in states.windows(2).filter(|pair| pair[0].thread == pair[1].thread) {
-        assert_ne!(pair[0].state == perfetto::RUNNING, pair[1].state == perfetto::RUNNING, "{pair:?}");
+        let runs = pair[0].state == perfetto::RUNNING;
+        let is_gone = [pair[0].state, pair[1].state] == [perfetto::DEAD, perfetto::DESTROYED];
+        assert!(is_gone || runs != (pair[1].state == perfetto::RUNNING), "{pair:?}");
     }
+    let number = |state| states.iter().filter(|it| it.state == state).count();
+    assert_eq!((number(perfetto::DEAD), number(perfetto::DESTROYED)), (1, 1), "{states:#?}");
 }

@@ -7,6 +7,7 @@ use crate::engine::clock::Clock;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::os::perf::ProcessNumber;
+use crate::engine::os::time;
 use crate::engine::per_thread::PerThread;
 use crate::engine::waits::{Found, ThreadWaits, Wait};
 
@@ -36,27 +37,29 @@ impl OffTimes {
     ) -> u64 {
         let Some(local) = self.threads.of(event) else { return clock.now() };
         let own = local.thread();
-        let [now, ..] = local.head().now(own, self.process, clock, |thread, found| {
-            each(thread, words(found, thread != own));
-        });
+        let [now, ..] =
+            local.head().now(own, self.process, clock, |thread, found| each(thread, words(found)));
         now
     }
 
     /// Returns the times of a thread after its last hit, as a block has them.
     pub(super) fn last(&self, thread: u64) -> Vec<u64> {
         let mut last = vec![thread];
-        let local = self.threads.iter().find(|local| local.thread() == thread);
+        let local = self.threads.iter().find(|local| local.head().owner() == thread);
         if let Some(local) = local {
-            // Read first: a thread that has ended has no later record.
-            let has_ended = !local.is_alive();
-            let each = |found| match words(found, has_ended) {
-                Some(words) => last.extend(words),
-                None => last.truncate(1),
+            // A later thread that makes no hit of this trace leaves the records to the one before.
+            let has_ended = !local.is_alive() || local.thread() != thread;
+            let each = |found| {
+                // What came before is lost for readers, too.
+                if found == Found::Lost {
+                    last.truncate(1);
+                }
+                last.extend(words(found).unwrap_or_else(|| [time::monotonic(), 0, off::LOST]));
             };
             if has_ended {
-                local.head().look_at_ended(self.process.get(), each);
+                local.head().look_at_ended(thread, self.process.get(), each);
             } else {
-                local.head().look(self.process.get(), each);
+                local.head().look(thread, self.process.get(), each);
             }
         }
         last
@@ -68,10 +71,10 @@ impl OffTimes {
     }
 }
 
-fn words(found: Found, has_ended: bool) -> Option<[u64; off::WORDS]> {
-    let Found::Wait(Wait { is_ready, begin, end, processors }) = found else { return None };
+fn words(found: Found) -> Option<[u64; off::WORDS]> {
+    let Found::Wait(Wait { is_ready, has_ended, begin, end, processors }) = found else { return None };
     let ready = if is_ready { off::READY } else { 0 };
-    let ended = if has_ended && end.is_none() { off::ENDED } else { 0 };
+    let ended = if has_ended { off::ENDED } else { 0 };
     Some([begin, end.unwrap_or(0), off::about(ready | ended, processors)])
 }
 

@@ -124,6 +124,7 @@ impl Output {
         self.form.pass(recording, None)?;
         let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
         file.reopen()?;
+        let off = recording.last_off();
         for ring in recording.rings() {
             file.reserve_head(ring.number())?;
             // As it was at the last copy: its thread continues.
@@ -137,7 +138,7 @@ impl Output {
             }
             file.words(block::RING, ring.number(), &head)?;
         }
-        snapshot::end(recording, file)?;
+        snapshot::end(recording, &off, file)?;
         file.close()
     }
 

@@ -278,6 +278,7 @@ impl<'a> Ring<'a> {
                 head.off_lost.store(1, Relaxed);
                 return;
             }
+            self.report_late_losses(shape, hit, OFF_WORDS);
             self.clear(shape, OFF_WORDS);
         }
         if words.is_none() || head.off_lost.load(Relaxed) != 0 {

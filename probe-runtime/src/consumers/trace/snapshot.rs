@@ -45,11 +45,12 @@ pub(super) fn to_file(recording: &Recording, path: &Path) -> io::Result<()> {
 /// Writes a whole file with the rings' present content. Threads continue meanwhile; the file lacks
 /// the events that they write after their ring was copied.
 pub(super) fn write(recording: &Recording, out: impl Write) -> io::Result<()> {
+    let off = recording.last_off();
     let mut file = TraceFile::begin(out, &recording.about(true))?;
     for ring in recording.rings() {
         copy(recording, ring, &mut file)?;
     }
-    end(recording, &mut file)?;
+    end(recording, &off, &mut file)?;
     Ok(())
 }
 
@@ -67,11 +68,17 @@ fn copy<W: Write>(recording: &Recording, ring: Ring<'_>, file: &mut TraceFile<W>
     file.words(block::RING, ring.number(), &head)
 }
 
-/// Writes the last blocks of a file.
-pub(super) fn end<W: Write>(recording: &Recording, file: &mut TraceFile<W>) -> io::Result<()> {
+/// Writes the last blocks of a file. The last times off the processor were read before the rings
+/// were copied: a thread that has hit in between has them in its ring as well, and readers take
+/// them once.
+pub(super) fn end<W: Write>(
+    recording: &Recording,
+    off: &[(u64, Vec<u64>)],
+    file: &mut TraceFile<W>,
+) -> io::Result<()> {
     // Read after the rings, so that all hits that were copied have their definitions.
     file.define(&recording.later(file.defined()))?;
-    recording.last_off().iter().try_for_each(|(ring, words)| file.words(block::OFF, *ring, words))?;
+    off.iter().try_for_each(|(ring, words)| file.words(block::OFF, *ring, words))?;
     file.words(block::UNSEEN, 0, &recording.unseen())?;
     file.reading(ClockReading::now(recording.clock))
 }

@@ -411,11 +411,20 @@ pub(crate) mod perf {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct SwitchBuffer(pub(crate) usize);
 
+    /// What the kernel has done with the thread.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(dead_code, reason = "there are no records")]
+    pub(crate) enum Turn {
+        On,
+        Blocked,
+        Ready,
+        Ended,
+    }
+
     /// The kernel has taken the thread off a processor, or put it on one.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Switch {
-        pub(crate) is_off: bool,
-        pub(crate) is_ready: bool,
+        pub(crate) turn: Turn,
         pub(crate) time: u64,
         pub(crate) processor: u32,
     }

@@ -194,6 +194,7 @@ pub(super) const RUNNABLE: i32 = 2;
 pub(super) const RUNNING: i32 = 3;
 pub(super) const SLEEPING: i32 = 4;
 pub(super) const DEAD: i32 = 7;
+pub(super) const DESTROYED: i32 = 8;
 
 /// Declares messages: each field with its type here, and its type and number in protobuf.
 macro_rules! messages {

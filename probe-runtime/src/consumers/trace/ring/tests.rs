@@ -159,6 +159,31 @@ fn a_gap_lies_between_two_sub_buffers() {
     assert_eq!(ring.ring().totals(), (18, 4));
 }
 
+/// A time off the processor may begin the first sub-buffer of a thread that has lost events before.
+#[test]
+fn late_losses_are_told_before_a_time_off_the_processor() {
+    let ring = Owned::new(Shape { words: HEADER + 32, when_full: WhenFull::Wait, ..TINY });
+    let mut now = 0;
+    while ring.event(hit(now), 1, &[]) {
+        now += 1;
+    }
+    let later = |now| Hit { thread: 2, ..hit(now) };
+    (100..103).for_each(|now| assert!(!ring.event(later(now), 1, &[])));
+    assert_eq!(ring.ring().ringless(), 3);
+    ring.ring().set_drained(1);
+    ring.ring().off(ring.shape, later(120), Some([105, 115, 0]), identity(later(120)));
+    assert!(ring.event(later(121), 1, &[]));
+    let copies = ring.copies();
+    let expected = [
+        (event::CONTROL, 0, &[control::GAP, 3, 100, 102][..]),
+        (event::CONTROL, 0, &[control::OFF, 105, 115, 0]),
+        (1, 1, &[]),
+    ];
+    assert_eq!(records(copies.last().unwrap()), expected);
+    // The first thread has lost one.
+    assert_eq!((ring.ring().ringless(), ring.ring().totals().1), (0, 4));
+}
+
 #[test]
 fn a_record_that_is_lost_lets_no_smaller_one_pass() {
     let ring = Owned::new(Shape { sub_buffers: 1, when_full: WhenFull::Stop, ..TINY });

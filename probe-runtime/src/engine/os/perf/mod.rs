@@ -28,7 +28,7 @@ use super::guarded_file::high;
 use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
-pub(crate) use switches::{Switch, SwitchBuffer};
+pub(crate) use switches::{Switch, SwitchBuffer, Turn};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

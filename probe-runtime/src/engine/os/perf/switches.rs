@@ -1,11 +1,13 @@
-//! When this thread was taken off its processor, and put back: the kernel's records of switches
-//! ([perf_event_open(2)], `PERF_RECORD_SWITCH`), which need no rights for a program's own threads.
+//! When this thread was taken off its processor, and put back, and when it ended: the kernel's
+//! records ([perf_event_open(2)], `PERF_RECORD_SWITCH`, `PERF_RECORD_EXIT`), which need no rights
+//! for a program's own threads.
 //!
 //! The kernel writes a record when it switches the thread off or on, while it does so. So at any
 //! moment at which the thread executes, its memory has all records, and the last one says that it
 //! was put on a processor. The thread reads them without a system call. The memory is mapped for
-//! reading alone: the kernel goes around, and overwrites records that were not read in time. All
-//! records have one length, so places of records are multiples of it also after that.
+//! reading alone: the kernel goes around, and overwrites records that were not read in time. A
+//! switch has 24 bytes, the end of the thread and the begin of another one twice as many. So places
+//! of records are multiples of 24 also after that.
 //!
 //! [perf_event_open(2)]: https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 
@@ -17,9 +19,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_DUMMY, PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
-    PERF_RECORD_SWITCH, PERF_SAMPLE_CPU, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
-    perf_event_mmap_page,
+    PERF_COUNT_SW_DUMMY, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_MISC_SWITCH_OUT,
+    PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_SWITCH, PERF_SAMPLE_CPU, PERF_SAMPLE_TIME,
+    PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
 };
 
 use super::{Descriptor, map};
@@ -27,19 +29,33 @@ use crate::engine::os::process::page_size;
 
 /// Bytes for records, at least: some seven hundred waits between two readings.
 const LEAST_ROOM: usize = 32 << 10;
-/// Bytes of a record: its header, its time, its processor.
+/// Bytes of a switch's record: its header, its time, its processor.
 const RECORD: u64 = 24;
+/// Bytes of a record of a thread's begin or end: its header, the threads, the time, and what a
+/// switch's record has behind its header.
+const LONG_RECORD: u64 = 2 * RECORD;
 
 /// The address of the records of one thread. Only [`unmap`](Self::unmap) unmaps them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SwitchBuffer(pub(crate) usize);
 
+/// What the kernel has done with the thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// It has put the thread on a processor.
+    On,
+    /// It has taken the thread off, which waits.
+    Blocked,
+    /// It has taken the thread off, which could have continued: others had their turn.
+    Ready,
+    /// The thread has ended, on a processor.
+    Ended,
+}
+
 /// The kernel has taken the thread off a processor, or put it on one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Switch {
-    pub(crate) is_off: bool,
-    /// Whether the thread taken off could have continued: others had their turn.
-    pub(crate) is_ready: bool,
+    pub(crate) turn: Turn,
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub(crate) time: u64,
     pub(crate) processor: u32,
@@ -49,7 +65,8 @@ impl SwitchBuffer {
     /// Lets the kernel write records of this thread from now on. Keeps no descriptor.
     ///
     /// # Errors
-    /// The system's error number: the kernel, or a limit on locked memory, does not permit it.
+    /// The system's error number if the kernel does not permit it; negated if it does not let the
+    /// records be mapped, as beyond a limit on locked memory.
     pub(crate) fn open() -> Result<Self, i32> {
         let mut attributes = perf_event_attr {
             type_: PERF_TYPE_SOFTWARE,
@@ -60,16 +77,17 @@ impl SwitchBuffer {
             ..perf_event_attr::default()
         };
         attributes.set_context_switch(1);
+        attributes.set_task(1);
         attributes.set_sample_id_all(1);
         attributes.set_use_clockid(1);
         // The event itself counts nothing; without this, the kernel asks for rights.
         attributes.set_exclude_kernel(1);
         attributes.set_exclude_hv(1);
         let event = Descriptor::open_with(attributes, None)?;
-        let buffer = map(libc::PROT_READ, libc::MAP_SHARED, event.0, Self::bytes()).map(Self);
+        let buffer = map(libc::PROT_READ, libc::MAP_SHARED, event.0, Self::bytes());
         // SAFETY: a descriptor of ours, opened just now. The mapping keeps the event.
         unsafe { libc::syscall(libc::SYS_close, event.0) };
-        buffer
+        buffer.map(Self).map_err(i32::wrapping_neg)
     }
 
     /// Unmaps the records. No thread may read them any more.
@@ -107,7 +125,7 @@ impl SwitchBuffer {
             if at >= end {
                 return at;
             }
-            let words = [0, 8, 16].map(|next| {
+            let words = [0, 8, 16, 32, 40].map(|next| {
                 let offset = usize::try_from((at + next) % room as u64).unwrap_or_default();
                 let word: *const u64 = ptr::with_exposed_provenance(first + offset);
                 // SAFETY: in the mapping; records begin at multiples of 8.
@@ -116,17 +134,18 @@ impl SwitchBuffer {
             fence(Ordering::Acquire);
             // The kernel may have come around meanwhile; while it writes, it is ahead of the end.
             // SAFETY: as above.
-            let newest = unsafe { self.end() } + RECORD;
+            let newest = unsafe { self.end() } + LONG_RECORD;
             let oldest = newest.saturating_sub(room as u64).next_multiple_of(RECORD);
             if at < oldest {
                 each(None);
                 at = oldest;
                 continue;
             }
-            if let Some(switch) = switch(words) {
-                each(Some(switch));
+            let (switch, bytes) = switch(words);
+            if switch.is_some() {
+                each(switch);
             }
-            at += RECORD;
+            at += bytes;
         }
     }
 }
@@ -136,19 +155,28 @@ fn room() -> usize {
     LEAST_ROOM.max(page_size())
 }
 
-/// Returns the switch that a record tells: its header, its time, its processor.
-fn switch([header, time, processor]: [u64; 3]) -> Option<Switch> {
+/// Returns the switch that a record tells, and the record's length. The words are its header, and
+/// a time and a processor as records of switches have them, and as longer ones have them. Where the
+/// first half of a longer one was overwritten, the other half is no switch: it begins with a time.
+fn switch([header, time, processor, long_time, long_processor]: [u64; 5]) -> (Option<Switch>, u64) {
     #[expect(clippy::cast_possible_truncation, reason = "fields of a header")]
-    let (kind, misc) = (header as u32, (header >> 32) as u16);
+    let (kind, misc, bytes) = (header as u32, (header >> 32) as u16, header >> 48);
     let has = |flag: u32| u32::from(misc) & flag != 0;
     #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-    let processor = processor as u32;
-    (kind == PERF_RECORD_SWITCH).then(|| Switch {
-        is_off: has(PERF_RECORD_MISC_SWITCH_OUT),
-        is_ready: has(PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
-        time,
-        processor,
-    })
+    let of = |turn, time, processor: u64| Some(Switch { turn, time, processor: processor as u32 });
+    match (kind, bytes) {
+        (PERF_RECORD_SWITCH, _) => {
+            let turn = match () {
+                () if has(PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) => Turn::Ready,
+                () if has(PERF_RECORD_MISC_SWITCH_OUT) => Turn::Blocked,
+                () => Turn::On,
+            };
+            (of(turn, time, processor), RECORD)
+        }
+        (PERF_RECORD_EXIT, LONG_RECORD) => (of(Turn::Ended, long_time, long_processor), LONG_RECORD),
+        (PERF_RECORD_FORK, LONG_RECORD) => (None, LONG_RECORD),
+        _ => (None, RECORD),
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +191,10 @@ mod tests {
     fn open() -> Option<SwitchBuffer> {
         let opened = SwitchBuffer::open();
         opened.inspect_err(|error| eprintln!("not permitted: {error}")).ok()
+    }
+
+    fn is_off(switch: Switch) -> bool {
+        matches!(switch.turn, Turn::Blocked | Turn::Ready)
     }
 
     /// Returns the switches from a place on, the end, and whether some were lost.
@@ -187,9 +219,10 @@ mod tests {
         let (switches, end, are_lost) = read(buffer, 0);
         assert!(!are_lost && end >= switches.len() as u64 * RECORD, "{switches:?}");
         // Each leaves the processor before it comes back, whatever else interrupts the thread.
-        assert!(switches.chunks(2).all(|it| it[0].is_off && !it[1].is_off), "{switches:?}");
+        assert!(switches.chunks(2).all(|it| is_off(it[0]) && it[1].turn == Turn::On), "{switches:?}");
         assert!(switches.is_sorted_by_key(|it| it.time), "{switches:?}");
-        let is_asleep = |it: &&[Switch]| !it[0].is_ready && before <= it[0].time && it[1].time <= after;
+        let is_asleep =
+            |it: &&[Switch]| it[0].turn == Turn::Blocked && before <= it[0].time && it[1].time <= after;
         assert_eq!(switches.chunks(2).filter(is_asleep).count(), 1, "{switches:?}");
         buffer.unmap();
     }
@@ -207,18 +240,51 @@ mod tests {
         let (switches, _, are_lost) = read(buffer, 0);
         let fits = room / RECORD;
         assert!(are_lost && sleeps > fits / 2 && switches.len() as u64 <= fits);
-        assert!(switches.is_sorted_by_key(|it| it.time) && !switches.last().unwrap().is_off);
+        assert!(switches.is_sorted_by_key(|it| it.time) && switches.last().unwrap().turn == Turn::On);
         buffer.unmap();
     }
 
     #[test]
-    fn other_records_are_no_switches() {
-        let header = |kind: u64, misc: u64| kind | misc << 32 | RECORD << 48;
-        let of = |header| switch([header, 7, 0xffff_ffff_0000_0003]);
-        let put_back = Switch { is_off: false, is_ready: false, time: 7, processor: 3 };
-        assert_eq!(of(header(14, 0)), Some(put_back));
-        assert_eq!(of(header(14, 1 << 13)), Some(Switch { is_off: true, ..put_back }));
-        assert_eq!(of(header(14, 3 << 13)), Some(Switch { is_off: true, is_ready: true, ..put_back }));
-        assert_eq!(of(header(2, 0)), None);
+    fn a_thread_that_ends_says_when_and_where() {
+        let (before, buffer) = thread::spawn(|| {
+            let buffer = open()?;
+            // Their beginnings have records here, too.
+            (0..3).for_each(|_| thread::spawn(|| ()).join().unwrap());
+            Some((time::monotonic(), buffer))
+        })
+        .join()
+        .unwrap()
+        .unzip();
+        let (Some(before), Some(buffer)) = (before, buffer) else { return };
+        // Another thread learns of the end shortly before the kernel has written it.
+        let (switches, after) = loop {
+            let (switches, _, are_lost) = read(buffer, 0);
+            assert!(!are_lost);
+            if switches.last().is_some_and(|it| it.turn == Turn::Ended) {
+                break (switches, time::monotonic());
+            }
+            thread::yield_now();
+        };
+        let (end, earlier) = switches.split_last().unwrap();
+        assert!(before <= end.time && end.time <= after, "{before} {switches:?} {after}");
+        assert!(earlier.chunks(2).all(|it| is_off(it[0]) && it[1].turn == Turn::On), "{switches:?}");
+        assert!(earlier.last().is_none_or(|on| on.processor == end.processor), "{switches:?}");
+        buffer.unmap();
+    }
+
+    #[test]
+    fn records_are_told_apart() {
+        let header = |kind: u64, misc: u64, bytes: u64| kind | misc << 32 | bytes << 48;
+        let of = |header| switch([header, 7, 0xffff_ffff_0000_0003, 8, 0xffff_ffff_0000_0004]);
+        let told = |turn| (Some(Switch { turn, time: 7, processor: 3 }), RECORD);
+        assert_eq!(of(header(14, 0, 24)), told(Turn::On));
+        assert_eq!(of(header(14, 1 << 13, 24)), told(Turn::Blocked));
+        assert_eq!(of(header(14, 3 << 13, 24)), told(Turn::Ready));
+        let end = Switch { turn: Turn::Ended, time: 8, processor: 4 };
+        assert_eq!(of(header(4, 0, 48)), (Some(end), 48));
+        assert_eq!(of(header(7, 0, 48)), (None, 48));
+        // The second half of a longer record, whose first word is a time.
+        assert_eq!(of(header(2, 0, 48)), (None, RECORD));
+        assert_eq!(of(4), (None, RECORD));
     }
 }
