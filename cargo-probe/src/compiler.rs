@@ -314,8 +314,8 @@ impl Unit {
         Ok(true)
     }
 
-    /// Puts probes ahead of the crate's own allocators. A program gets the system's, too, unless the
-    /// compiler has found an own one.
+    /// Puts probes ahead of the crate's own allocators. A program gets the system's, too, until the
+    /// compiler finds two.
     fn add_allocators(&mut self, invocation: &Invocation, insertions: &mut BTreeMap<usize, Vec<Insertion>>) {
         self.listing.has_allocator = false;
         if !self.has_allocator {

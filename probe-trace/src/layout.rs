@@ -220,8 +220,8 @@ pub mod off {
     pub const BEGIN: usize = 0;
     /// The same at the end; zero if the thread is still off.
     pub const END: usize = 1;
-    /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], nothing up to bit 7, 24 bits of the number of the
-    /// processor before, 32 bits of that after.
+    /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], zeros up to bit 7. Then the numbers of
+    /// the processors: 24 bits of that before, 32 of that after.
     pub const ABOUT: usize = 2;
     /// Number of words.
     pub const WORDS: usize = 3;

@@ -261,7 +261,8 @@ impl ThreadWaits {
     pub(crate) fn look(&self, thread: u64, process: u64, mut each: impl FnMut(Found)) {
         self.readers.fetch_add(1, SeqCst);
         fence(SeqCst);
-        let is_mapped = self.owner.load(SeqCst) == thread && self.process.load(Relaxed) == process;
+        let is_here = self.owner.load(SeqCst) == thread && thread != 0;
+        let is_mapped = is_here && self.process.load(Relaxed) == process;
         let buffer = self.buffer.load(Relaxed);
         if is_mapped && buffer != 0 {
             let mut waits = Waits::default();
@@ -374,8 +375,9 @@ mod tests {
             waiting.join().unwrap();
         });
         assert!(waits.close(process.get()) && waits.owner.load(Relaxed) == 0);
-        waits.look(7, process.get(), |_| panic!("there is nothing to look at"));
+        [0, 7].into_iter().for_each(|of| waits.look(of, process.get(), |_| panic!("nothing is here")));
     }
+
     #[test]
     fn a_thread_that_has_ended_stays_ended_since_then() {
         let process = process().unwrap();
@@ -401,7 +403,7 @@ mod tests {
         }
         let (known, learned) = (last.unwrap(), time::monotonic());
         assert!(began <= known.begin && known.begin <= learned, "{began} {known:?} {learned}");
-        // Whoever looks later finds the same, and the thread that gets this memory hands it on.
+        // A later look finds the same. The next thread with this memory hands it on.
         let again = || {
             let mut last = None;
             waits.look_at_ended(7, process.get(), |found| last = Some(found));

@@ -10,7 +10,7 @@
 //!   without ftrace: each tells the state of one thread, and nothing of the others on a processor.
 //!   The kernel's records do not say whether a signal may end a wait, so all are `S`, sleeping.
 //!   A thread that ran when its times were lost stays `Running` until its next time that is known:
-//!   Perfetto refuses a second such state. An instant bounds what is known.
+//!   Perfetto refuses a second such state. An instant marks the loss.
 //! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
 //!   the loss in the trace's info.
 

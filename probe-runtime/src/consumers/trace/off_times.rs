@@ -50,7 +50,7 @@ impl OffTimes {
             // A later thread that makes no hit of this trace leaves the records to the one before.
             let has_ended = !local.is_alive() || local.thread() != thread;
             let each = |found| {
-                // What came before is lost for readers, too.
+                // The latest ones are enough.
                 if found == Found::Lost {
                     last.truncate(1);
                 }

@@ -411,7 +411,7 @@ pub(crate) mod perf {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct SwitchBuffer(pub(crate) usize);
 
-    /// What the kernel has done with the thread.
+    /// The kernel's latest step with a thread.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[allow(dead_code, reason = "there are no records")]
     pub(crate) enum Turn {

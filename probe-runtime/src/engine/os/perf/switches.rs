@@ -39,7 +39,7 @@ const LONG_RECORD: u64 = 2 * RECORD;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SwitchBuffer(pub(crate) usize);
 
-/// What the kernel has done with the thread.
+/// The kernel's latest step with a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     /// It has put the thread on a processor.
@@ -155,9 +155,9 @@ fn room() -> usize {
     LEAST_ROOM.max(page_size())
 }
 
-/// Returns the switch that a record tells, and the record's length. The words are its header, and
-/// a time and a processor as records of switches have them, and as longer ones have them. Where the
-/// first half of a longer one was overwritten, the other half is no switch: it begins with a time.
+/// Returns the switch that a record tells, and the record's length. The words are its header; the
+/// time and the processor of a short record; the same of a long one. A long one may have lost its
+/// first half. The second half begins with a time, and tells no switch.
 fn switch([header, time, processor, long_time, long_processor]: [u64; 5]) -> (Option<Switch>, u64) {
     #[expect(clippy::cast_possible_truncation, reason = "fields of a header")]
     let (kind, misc, bytes) = (header as u32, (header >> 32) as u16, header >> 48);
