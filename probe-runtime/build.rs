@@ -26,8 +26,10 @@ fn main() {
     let has_sockets = variable("TARGET_OS") == "linux" && !is_set("MIRI");
     emit("probe_agent", has_feature("AGENT") && has_sockets && backend != "off");
     emit("probe_narrow", is_narrow());
-    let consumers =
-        ["LATENCY", "PROFILER", "CALL_TREE", "PERF", "TRACE", "TRACING", "AGENT", "FINSTRUMENT", "C_VALUES"];
+    let consumers = [
+        "LATENCY", "PROFILER", "CALL_TREE", "PERF", "TRACE", "TRACING", "AGENT", "FINSTRUMENT", "C_VALUES",
+        "MODULES",
+    ];
     emit("probe_whole", backend == "patched" && consumers.into_iter().all(has_feature));
 }
 

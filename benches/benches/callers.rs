@@ -1,23 +1,36 @@
 //! `callers`: hits that are grouped by their caller, and by the stack of their callers, beside hits
-//! that are grouped by their thread, and hits that are delivered.
+//! that are grouped by a field.
 
+use std::ffi::c_void;
 use std::hint::black_box;
+use std::mem;
+use std::path::Path;
 
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, pin, timing};
 use probe_runtime::aggregate::Group;
 use probe_runtime::{Aggregate, Consumer, Error, Event, probe, select};
-use probe_tests::real::{CodeBase, Loaded, Way};
+use probe_tests::c_library;
+use probe_tests::folder::Folder;
+use probe_tests::library::Library;
 
-const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+/// Frames above the function at least.
+const FRAMES: u64 = 16;
 
-const BASE: CodeBase = CodeBase::of_file("callers", concat!(env!("CARGO_MANIFEST_DIR"), "/c/callers.c"));
+type Callee = extern "C" fn(u64);
+type Run = extern "C" fn(u64, u64, Callee);
 
-/// The functions of one build have names of their own, so that their probes are separate.
-macro_rules! build {
-    ($prefix:literal, $frames:literal) => {
-        CodeBase { flags: &[$frames, "-falign-loops=64", concat!("-DNAME(it)=", $prefix, "_##it")], ..BASE }
-    };
+/// Functions with one field, each for a case of its own.
+macro_rules! callees {
+    ($($name:ident)*) => { $(
+        #[probe(args(x))]
+        #[inline(never)]
+        extern "C" fn $name(x: u64) {
+            black_box(x);
+        }
+    )* };
 }
+
+callees!(delivered by_field by_two by_caller by_stack by_stack_without);
 
 struct Empty;
 
@@ -25,16 +38,13 @@ impl Consumer for Empty {
     fn hit(&self, _: &Event<'_>) {}
 }
 
-#[inline(never)]
-#[probe]
-fn rust_by_thread() {
-    black_box(());
-}
-
-#[inline(never)]
-#[probe]
-fn rust_by_caller() {
-    black_box(());
+/// Builds the frames above the functions.
+fn frames(folder: &Folder, name: &str, flag: &str) -> Library {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/callers.c");
+    let library = folder.join(name);
+    let said = c_library::run("cc", &["-O2", "-shared", "-fPIC", flag], &[&source], &library);
+    assert!(said.is_done, "{}", said.messages);
+    Library::open(&library)
 }
 
 fn main() -> Result<(), Error> {
@@ -45,57 +55,56 @@ fn main() -> Result<(), Error> {
     let scale = Scale::from_args();
     pin(0);
     let (calls, rounds) = (scale.of(20_000), scale.of(1_000));
-    let kinds = [
-        ("delivered", build!("delivered", "-fno-omit-frame-pointer"), None),
-        ("by-thread", build!("by_thread", "-fno-omit-frame-pointer"), Some("count by(thread)")),
-        ("by-caller", build!("by_caller", "-fno-omit-frame-pointer"), Some("count by(caller)")),
-        ("by-stack", build!("by_stack", "-fno-omit-frame-pointer"), Some("count by(stack)")),
-        ("by-stack-without", build!("without", "-fomit-frame-pointer"), Some("count by(stack)")),
+    let folder = Folder::new("bench-callers");
+    let [with, without] = [("with.so", "-fno-omit-frame-pointer"), ("without.so", "-fomit-frame-pointer")]
+        .map(|(name, flag)| frames(&folder, name, flag));
+    let cases: [(_, Callee, _, _); 6] = [
+        ("delivered", delivered, &with, None),
+        ("by_field", by_field, &with, Some("count by(x)")),
+        ("by_two", by_two, &with, Some("count by(x, x)")),
+        ("by_caller", by_caller, &with, Some("count by(x, caller)")),
+        ("by_stack", by_stack, &with, Some("count by(x, stack)")),
+        ("by_stack_without", by_stack_without, &without, Some("count by(x, stack)")),
     ];
-    let loaded: Vec<Loaded> = kinds.iter().map(|(_, base, _)| base.load(ROOT, Way::EntryReturn)).collect();
+    let _empty = select("callers::delivered kind=entry")?.attach(Empty)?;
     let mut aggregates = Vec::new();
-    let _empty = select("delivered_callee kind=entry")?.attach(Empty)?;
-    for (name, _, text) in &kinds {
+    for (name, .., text) in cases {
         if let Some(text) = text {
-            let prefix = name.trim_start_matches("by-stack-").replace('-', "_");
-            let set = select(&format!("{prefix}_callee kind=entry"))?;
-            aggregates.push(set.attach(Aggregate::new(text).expect("it is written above"))?);
+            let aggregate = Aggregate::new(text).expect("it is written above");
+            aggregates.push(select(&format!("callers::{name} kind=entry"))?.attach(aggregate)?);
         }
     }
-    for (function, text) in [("rust_by_thread", "count by(thread)"), ("rust_by_caller", "count by(caller)")] {
-        let set = select(&format!("**::{function} kind=entry"))?;
-        aggregates.push(set.attach(Aggregate::new(text).expect("it is written above"))?);
-    }
-    let case = |(name, loaded): (&'static str, &Loaded)| {
-        let workload = loaded.workload_function();
-        Case::new(name, calls, move |calls| assert_eq!(workload(calls), calls))
-    };
-    let mut cases: Vec<_> = kinds.iter().map(|(name, ..)| *name).zip(&loaded).map(case).collect();
-    cases.push(Case::new("rust-by-thread", calls, |calls| (0..calls).for_each(|_| rust_by_thread())));
-    cases.push(Case::new("rust-by-caller", calls, |calls| (0..calls).for_each(|_| rust_by_caller())));
-    let medians = interleave(rounds, &mut cases);
+    let mut runs: Vec<_> = cases
+        .iter()
+        .map(|(name, callee, library, _)| {
+            // SAFETY: a function of this type, of a library that stays loaded.
+            let run: Run = unsafe { mem::transmute::<*mut c_void, Run>(library.symbol("run")) };
+            Case::new(name, calls, move |calls| run(FRAMES, calls, *callee))
+        })
+        .collect();
+    let medians = interleave(rounds, &mut runs);
     for case in medians.names() {
         timing("callers", &medians, case, "delivered");
     }
-    for (name, case, baseline) in [
-        ("caller", "by-caller", "by-thread"),
-        ("caller-in-rust", "rust-by-caller", "rust-by-thread"),
-        ("stack-of-16", "by-stack", "by-thread"),
-        ("stack-of-16-without-frame-pointers", "by-stack-without", "by-thread"),
+    for (name, case) in [
+        ("caller", "by_caller"),
+        ("stack-of-16", "by_stack"),
+        ("stack-of-16-without-frame-pointers", "by_stack_without"),
     ] {
-        let more = medians.ns(case) - medians.ns(baseline);
+        let more = medians.ns(case) - medians.ns("by_two");
         figure(
             &format!("callers/{name}"),
             format!("{more:.2}"),
             "ns",
-            medians.ratio(case, baseline),
-            baseline,
+            medians.ratio(case, "by_two"),
+            "two fields",
         );
     }
     for aggregate in &aggregates {
-        let hits: u64 = aggregate.groups().iter().map(Group::count).sum();
+        let groups = aggregate.groups();
+        let hits: u64 = groups.iter().map(Group::count).sum();
         assert_eq!(hits, calls * (rounds + 1), "no hit is lost");
-        println!("{}", aggregate.groups());
+        assert!(groups.notes().is_empty() && !groups.to_folded().contains("(unknown)"), "{groups}");
     }
     Ok(())
 }

@@ -1,25 +1,24 @@
-/* A small function, and a loop that calls it below at least sixteen frames. Each begins a cache
- * line. */
+/* A loop that calls a function, below this number of frames and two more. */
 #include <stdint.h>
 
-__attribute__((noipa, aligned(64))) void NAME(callee)(void) { __asm__ volatile("" : : : "memory"); }
+#define APART static __attribute__((noipa, aligned(64)))
 
-static __attribute__((noipa, aligned(64))) void many(uint64_t calls) {
+typedef void (*function)(uint64_t);
+
+APART void many(uint64_t calls, function callee) {
     for (uint64_t call = 0; call < calls; call++) {
-        NAME(callee)();
-    }
-}
-
-static __attribute__((noipa, aligned(64))) void below(uint64_t frames, uint64_t calls) {
-    if (frames == 0) {
-        many(calls);
-    } else {
-        below(frames - 1, calls);
+        callee(call & 1);
     }
     __asm__ volatile("" : : : "memory");
 }
 
-__attribute__((visibility("default"), aligned(64))) uint64_t workload(uint64_t calls) {
-    below(16, calls);
-    return calls;
+APART void below(uint64_t frames, uint64_t calls, function callee) {
+    if (frames == 0) {
+        many(calls, callee);
+    } else {
+        below(frames - 1, calls, callee);
+    }
+    __asm__ volatile("" : : : "memory");
 }
+
+void run(uint64_t frames, uint64_t calls, function callee) { below(frames, calls, callee); }

@@ -106,7 +106,7 @@ pub enum LiveCommand {
     ///
     /// Shows times as `count` shows numbers.
     #[command(override_usage = "probectl latency [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
-    Latency(Measure),
+    Latency(Timed),
     /// Groups the hits of a running program by their fields: sums, extremes, histograms
     ///
     /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
@@ -119,7 +119,7 @@ pub enum LiveCommand {
     ///
     /// Shows trees as `count` shows numbers.
     #[command(override_usage = "probectl calls [OPTIONS] <SELECTOR> <-p PID|-n NAME|-- CMD...>")]
-    Calls(Measure),
+    Calls(Timed),
     /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
     ///
     /// Shows estimates as `count` shows numbers.
@@ -334,6 +334,17 @@ pub struct Count {
     pub list: Option<PathBuf>,
 }
 
+/// The arguments of `latency` and `calls`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Timed {
+    /// The rest is as for `count`.
+    #[command(flatten)]
+    pub measure: Measure,
+    /// Splits times: on a processor, blocked, waiting for a processor
+    #[arg(long)]
+    pub cpu: bool,
+}
+
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Measure {
@@ -399,6 +410,9 @@ pub struct Record {
     /// counted [default: none]
     #[arg(long, value_name = "SIZE")]
     pub limit: Option<String>,
+    /// Records when threads were off the processor, too
+    #[arg(long)]
+    pub threads: bool,
 }
 
 /// The arguments of `snapshot`.

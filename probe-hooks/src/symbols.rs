@@ -91,6 +91,8 @@ pub(crate) fn functions_around(path: &Path, addrs: &[u64]) -> Vec<Option<String>
         let file = object::File::parse(&cache).ok()?;
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let Some((name, start)) = named(&symbol) else { continue };
+            // Linkers name the version of an import: `main@@LIB_2.34`.
+            let name = name.split_once('@').map_or(name, |(name, _)| name);
             let end = start.saturating_add(symbol.size());
             let first = order.partition_point(|at| addrs[*at] < start);
             for at in order[first..].iter().take_while(|at| addrs[**at] < end) {

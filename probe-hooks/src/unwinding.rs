@@ -8,8 +8,8 @@
 //! Cost: a search in a sorted table, and the instructions of one function: under a microsecond.
 
 use addr2line::gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Pointer, ReaderOffset,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, LittleEndian, Pointer,
+    ReaderOffset, RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow,
 };
 use addr2line::gimli::{Register, X86_64};
 
@@ -84,8 +84,12 @@ impl UnwindTables<'_> {
             BaseAddresses::default().set_eh_frame_hdr(self.header.addr).set_eh_frame(self.frames.addr);
         let header = EhFrameHdr::new(self.header.bytes, LittleEndian).parse(&bases, 8).ok()?;
         let frames: Table<'_> = EhFrame::new(self.frames.bytes, LittleEndian);
-        let table = header.table()?;
-        let function = table.fde_for_address(&frames, &bases, addr, EhFrame::cie_from_offset).ok()?;
+        let Pointer::Direct(place) = header.table()?.lookup(addr, &bases).ok()? else { return None };
+        let place = usize::try_from(place.checked_sub(self.frames.addr)?).ok()?;
+        let function = frames.fde_from_offset(&bases, EhFrameOffset(place), EhFrame::cie_from_offset).ok()?;
+        if !function.contains(addr) {
+            return None;
+        }
         if function.is_signal_trampoline() {
             return Some(FrameRule::Signal);
         }
@@ -178,7 +182,10 @@ mod tests {
             for addr in (start..start + len).step_by(7).chain([start + len - 1]) {
                 let row = function.unwind_info_for_address(&frames, &bases, &mut context, addr).unwrap();
                 let rule = tables.rule(addr);
-                let is_plain = matches!(row.cfa(), CfaRule::RegisterAndOffset { .. });
+                let is_plain = matches!(
+                    row.cfa(),
+                    CfaRule::RegisterAndOffset { register: X86_64::RSP | X86_64::RBP, .. }
+                );
                 assert_eq!(rule.is_none(), !is_plain, "{addr:#x} {rule:?} {row:?}");
                 if let (
                     Some(FrameRule::Frame { base, offset, .. }),
@@ -215,7 +222,9 @@ mod tests {
             let _ = (tables(&plain).rule(addr), frames_addr(tables(&plain).header), frames_len(&plain[0].1));
             let mut sections = SECTIONS.clone();
             for (place, byte) in damage {
-                sections.each_mut().map(|(_, bytes)| if let Some(it) = bytes.get_mut(usize::from(place)) { *it = byte });
+                for (_, bytes) in &mut sections {
+                    bytes.get_mut(usize::from(place)).into_iter().for_each(|it| *it = byte);
+                }
             }
             let _ = tables(&sections).rule(u64::from(at));
         }

@@ -3,7 +3,7 @@
 /// Where the wall time of calls went, in nanoseconds.
 ///
 /// ```
-/// use probe_runtime::latency::Split;
+/// use probe_report::Split;
 ///
 /// fn is_slow_by_itself(split: Split) -> bool {
 ///     split.cpu > split.blocked + split.ready

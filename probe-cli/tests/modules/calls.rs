@@ -138,3 +138,43 @@ fn memory_is_that_of_the_innermost_function() {
     let passing = row("own::passing");
     assert!(passing.contains(" 100 ") && passing.ends_with(" 0"), "{report}");
 }
+
+/// A function of a library is called by the function around its wrapper.
+#[test]
+fn callers_are_those_of_the_functions() {
+    let folder = Folder::new("callers");
+    let program = folder.join("allocator");
+    let library = build(&folder, "allocates.c", &["-shared", "-fPIC", "-O0"], "liballocates.so");
+    compile(makes()[0].c, &["-O1"], &[&source("allocator.c"), &library], &program);
+    let probes = "memory::malloc, memory::posix_memalign = count by(caller), memory::free kind=exit=count by(caller), \
+                  memory::malloc=count by(stack)";
+    let mut command = with_agent(&program, probes);
+    command.env("LD_LIBRARY_PATH", &*folder).env("PROBES_OUT", folder.join("%n.csv"));
+    ran(&mut command);
+    let report = |number: usize| fs::read_to_string(folder.join(format!("{number}.csv"))).unwrap();
+    let rows = |text: &str| {
+        let rows =
+            text.lines().skip(1).map(|line| line.split(',').rev().take(2).collect::<Vec<_>>().join(" "));
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(rows(&report(1)), ["1 main", "100 kept", "50 passing"], "{}", report(1));
+    assert_eq!(rows(&report(2)), ["100 passing"], "{}", report(2));
+    let stacks = report(3);
+    assert!(stacks.contains("main;passing,50\n"), "{stacks}");
+}
+
+/// C's library knows nothing of another allocator's blocks.
+#[test]
+fn allocators_that_tell_no_sizes_are_refused() {
+    let folder = Folder::new("bump");
+    let storm = storm(&folder);
+    let bump = build(&folder, "bump.c", &["-shared", "-fPIC", "-O1"], "libbump.so");
+    let mut command = with_agent(&storm, "io::**=memory");
+    let agent = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
+    let preloaded = format!("{}:{}", bump.display(), agent.unwrap_or_default().display());
+    let ran = ran(command.arg("jumps").env("LD_PRELOAD", preloaded));
+    assert_eq!(ran.out, "jumped 100\n", "{ran:?}");
+    assert!(ran.err.contains("does not tell how many bytes a block has"), "{ran:?}");
+}

@@ -100,6 +100,7 @@ pub struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
+    /// Starts the program with a plugin that it may load.
     pub fn start(folder: &'a Folder, program: &Path, plugin: &Path) -> Self {
         let mut command = with_agent(program, "");
         command.env_remove("PROBES").env("PROBE_AGENT", "1").env("PROBES_MODULES", "lock");

@@ -48,6 +48,26 @@ fn a_plugin_that_comes_later_is_armed_by_the_next_operation() {
     served.end();
 }
 
+/// A word that other code has changed meanwhile is left alone. The function there is then the one
+/// whose calls are counted.
+#[test]
+fn words_of_others_are_left_alone() {
+    let folder = Folder::new("foreign");
+    let flags = ["-O1", "-pthread", "-fno-plt", "-Wl,-z,norelro"];
+    let program = build(&folder, "storm.c", &flags, "foreign");
+    let mut served = Served::start(&folder, &program, &program);
+    served.probectl("enable", &["--keep", "memory::malloc"]);
+    assert_eq!([served.ask("p"), served.ask("o"), served.ask("p")], ["active", "done", "other"]);
+    served.probectl("disable", &[]);
+    assert_eq!(served.ask("p"), "other");
+    served.probectl("enable", &["--keep", "memory::malloc kind=entry"]);
+    assert_eq!([served.ask("p"), served.ask("w")], ["active", "done"]);
+    let report = served.probectl("disable", &[]);
+    assert!(report.contains("8000"), "{report}");
+    assert_eq!(served.ask("p"), "other");
+    served.end();
+}
+
 #[test]
 fn a_list_of_all_probes_has_modules_if_they_were_asked_for() {
     let folder = Folder::new("all");

@@ -23,10 +23,11 @@ use probe_report::reports::{Allocations, FunctionAllocations};
 /// that of the innermost of these functions which is active on its thread.
 ///
 /// The program's allocator needs probes: make it `probe_memory::Probed`. Select its probes, too,
-/// `memory::*`; `PROBES='net::**=memory'` does that by itself. Where an agent brings the module
-/// `memory`, that does the same for C. Bytes are those that C's allocator says a block has. Entries and exits of the functions
-/// are paired as described in [`calls`](crate::calls). The attachment prints as a table, with the
-/// function of the most bytes first:
+/// `memory::*`; `PROBES='net::**=memory'` does that by itself. In other programs, an agent's module
+/// `memory` takes their place. There, a block has the bytes that C's allocator tells.
+///
+/// Entries and exits of the functions are paired as described in [`calls`](crate::calls). The
+/// attachment prints as a table, with the function of the most bytes first:
 ///
 /// | column | meaning |
 /// |---|---|
@@ -89,8 +90,13 @@ pub struct Memory {
 /// Allocations, their bytes, frees, and their bytes.
 type Sums = [AtomicU64; 4];
 
-/// The allocator's probes, each with its request; 0 for others.
-struct Requests(Numbers);
+/// The allocator's probes.
+struct Requests {
+    /// Each with its request; 0 for others.
+    numbers: Numbers,
+    /// Whether the allocator of C tells how many bytes a block has.
+    tells_sizes: bool,
+}
 
 const ALLOCATED: u32 = 1;
 const RESIZED: u32 = 2;
@@ -138,22 +144,30 @@ impl Requests {
 
     /// Returns the probes of functions.
     fn without(&self, probes: &ProbeSet) -> ProbeSet {
-        probes.only(&|id| self.0.get(*id) == 0)
+        probes.only(&|id| self.numbers.get(*id) == 0)
     }
 
     /// Learns of these probes. Returns whether any is an allocator's.
-    fn learn(&self, probes: &ProbeSet) -> bool {
+    ///
+    /// # Errors
+    /// Nothing tells the bytes of blocks of C's allocator.
+    fn learn(&self, probes: &ProbeSet) -> Result<bool, Error> {
         let of_allocator: Vec<_> = probes.with_definitions(|all| {
             all.map(|(id, definition)| (id, Self::of(definition)))
                 .filter(|(_, request)| *request != 0)
                 .collect()
         });
+        if !self.tells_sizes && of_allocator.iter().any(|(_, request)| *request >= BLOCK_RETURNED) {
+            let problem = "the program's allocator does not tell how many bytes a block has: it has `malloc`, and no \
+                           `malloc_usable_size`; `memory::malloc=sum(size)` sums the requests";
+            return Err(Error::Consumer(problem.into()));
+        }
         for (id, request) in &of_allocator {
-            if self.0.has(*id) {
-                self.0.set(*id, *request);
+            if self.numbers.has(*id) {
+                self.numbers.set(*id, *request);
             }
         }
-        !of_allocator.is_empty()
+        Ok(!of_allocator.is_empty())
     }
 }
 
@@ -255,8 +269,14 @@ impl Consumer for Memory {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let requests = self.requests.get_or_init(|| Requests(Numbers::new(probes.numbers())));
-        if !requests.learn(probes) {
+        let requests = self.requests.get_or_init(|| Requests {
+            numbers: Numbers::new(probes.numbers()),
+            #[cfg(probe_modules)]
+            tells_sizes: crate::engine::os::allocator::tells_sizes(),
+            #[cfg(not(probe_modules))]
+            tells_sizes: false,
+        });
+        if !requests.learn(probes)? {
             let problem = "no probe of an allocator is selected: a program has `memory::*` if its \
                            `#[global_allocator]` is `probe_memory::Probed`, or if an agent brings modules";
             return Err(Error::Consumer(problem.into()));
@@ -266,13 +286,13 @@ impl Consumer for Memory {
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(requests) = self.requests.get() else { return Ok(()) };
-        requests.learn(probes);
+        requests.learn(probes)?;
         self.calls.join(&requests.without(probes))
     }
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
-        match self.requests.get().map_or(0, |requests| requests.0.get(event.probe())) {
+        match self.requests.get().map_or(0, |requests| requests.numbers.get(event.probe())) {
             0 => self.calls.hit(event, self),
             IGNORED => (),
             request => self.count(event, request),

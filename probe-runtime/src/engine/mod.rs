@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ by_probe ▸ c_values ▸ control
-//!    ▸ stacks, calls, per_thread, clock ▸ waits
+//!    ▸ calls, per_thread, clock ▸ stacks, waits
 //! ```
 
 // A feature that is left out leaves out its consumer, and not each function that only that

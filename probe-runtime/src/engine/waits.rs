@@ -11,6 +11,9 @@
 //! A thread that reads is on a processor, so each wait that it reads is over. Another thread may
 //! [read](ThreadWaits::look) the records, too, and learns whether the thread is off a processor.
 //!
+//! The page of an event would tell CPU time alone, and only where the kernel's clock is that of the
+//! processor (`cap_user_time`): in virtual machines it mostly is another.
+//!
 //! Cost: four loads for a hit without a new record. A thread takes 36 KiB of memory that the kernel
 //! locks: `kernel.perf_event_mlock_kb` and `RLIMIT_MEMLOCK` limit the number of threads.
 

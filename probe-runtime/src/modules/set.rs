@@ -33,6 +33,8 @@ pub(super) struct ModuleFunction {
     pub(super) exit: ModuleSite,
     /// The number of words of its arguments on the stack.
     pub(super) words: u32,
+    /// The definitions' text, which is theirs for good. Kept here since they may have copied it.
+    _definitions_text: &'static str,
 }
 
 impl ModuleFunction {
@@ -81,10 +83,9 @@ impl ModuleSet {
         let (mut functions, mut paths) = (Vec::<ModuleFunction>::new(), HashMap::new());
         let (mut symbols, mut by_name) = (Vec::new(), HashMap::new());
         for (file, text) in texts {
-            let file: &'static str = file.leak();
-            for function in parse(file, &text).map_err(|error| malformed(error.to_string()))? {
+            for function in parse(&file, &text).map_err(|error| malformed(error.to_string()))? {
                 let Function { path, line, .. } = &function;
-                if let Some(other) = paths.insert(path.clone(), file) {
+                if let Some(other) = paths.insert(path.clone(), file.clone()) {
                     return Err(malformed(format!("{file}, line {line}: {other} has a `{path}`, too")));
                 }
                 for name in &function.symbols {
@@ -96,7 +97,7 @@ impl ModuleSet {
                     }
                     symbols.push((CString::new(&**name).unwrap_or_default(), functions.len()));
                 }
-                functions.push(made(function, functions.len(), file));
+                functions.push(made(function, functions.len(), &file));
             }
         }
         let _ = SET.set(Self { functions, symbols, by_name });
@@ -109,7 +110,7 @@ impl ModuleSet {
     }
 }
 
-fn made(text: Function, number: usize, file: &'static str) -> ModuleFunction {
+fn made(text: Function, number: usize, file: &str) -> ModuleFunction {
     let is_floating = text.result.is_some_and(CType::is_floating)
         || text.is_variadic
         || text.parameters.iter().any(|(_, ty)| ty.is_floating());
@@ -132,6 +133,7 @@ fn made(text: Function, number: usize, file: &'static str) -> ModuleFunction {
         entry: ModuleSite::new(number, entry, arguments.leak()),
         exit: ModuleSite::new(number, exit, at_exit.leak()),
         words,
+        _definitions_text: whole,
     }
 }
 

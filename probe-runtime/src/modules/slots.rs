@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | the function's address | the same | the address of a wrapper of that function |
 //! | an address in its own object: not bound yet | the same | a wrapper of the function to which the dynamic linker would bind it |
-//! | an address that other code has written | the same: it is the function | left alone when the wrapper's turn ends, and named |
+//! | an address that other code has written | the same: it is the function | left alone when the probe is latent again; the operation's report names it |
 //!
 //! One store changes a word, so threads find either. Its page gets the right to be written for that
 //! time, where the dynamic linker has taken it away (RELRO). Pages that are yet to be sealed so

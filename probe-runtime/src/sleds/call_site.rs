@@ -93,6 +93,15 @@ impl CallSite for SledSite {
         Some(Site::new(SiteAddr(self.at), active).without_block())
     }
 
+    #[cfg(probe_values)]
+    fn after(&'static self) -> Option<usize> {
+        match &self.way {
+            Way::Site(_) => Some(self.at + SITE_LEN),
+            Way::Forms(forms) => Some(forms.after()),
+            Way::None => None,
+        }
+    }
+
     fn is_settled(&self) -> bool {
         matches!(self.way, Way::Site(_))
     }

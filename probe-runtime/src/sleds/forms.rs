@@ -153,6 +153,14 @@ impl Forms {
         }
     }
 
+    /// Returns the address after the CALL.
+    #[cfg(probe_values)]
+    pub(super) fn after(&self) -> usize {
+        // A head that is the CALL may have a prefix.
+        let in_head = || self.at + self.active.iter().position(|byte| *byte == CALL).unwrap_or(0);
+        self.rest.map_or_else(in_head, |rest| rest.at) + SITE_LEN
+    }
+
     /// Returns the length of the head.
     pub(super) fn head_len(&self) -> usize {
         self.latent.len()
@@ -243,6 +251,8 @@ mod tests {
         }
         let latent = now.clone();
         write(&mut now, forms.plan(Head::Latent, Head::Active).unwrap());
+        #[cfg(probe_values)]
+        assert_eq!(now[forms.after() - SITE_LEN - at], CALL);
         [original, latent, now]
     }
 

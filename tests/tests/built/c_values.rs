@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use probe_build::Sites;
-use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, probes, select};
+use probe_runtime::{Aggregate, Consumer, Count, Event, Trace, probes, select, sleds};
 use probe_tests::c::{Compiler, Language, Recipe};
 use probe_tests::folder::Folder;
 use probe_tests::instrumented;
@@ -48,15 +48,16 @@ fn play(library: &Library) -> Vec<String> {
     }
 }
 
+/// Before a call that is a jump, its exit precedes all that the other function does.
+fn tails_last(lines: &[String]) -> Vec<String> {
+    let (tails, others): (Vec<_>, Vec<_>) =
+        lines.iter().cloned().partition(|line| line.starts_with("tail ret="));
+    [others, tails].concat()
+}
+
 /// Returns how many values are absent although the program has them.
 fn compare(found: &[String], expected: &[String], name: &str) -> usize {
-    // Before a call that is a jump, its exit precedes all that the other function does.
-    let tails = |lines: &[String]| {
-        let (tails, others): (Vec<_>, Vec<_>) =
-            lines.iter().cloned().partition(|line| line.starts_with("tail ret="));
-        [others, tails].concat()
-    };
-    let (found, expected) = (tails(found), tails(expected));
+    let (found, expected) = (tails_last(found), tails_last(expected));
     let mut absent = 0;
     for (found, expected) in found.iter().zip(&expected) {
         let (found_words, expected_words) = (found.split(' '), expected.split(' '));
@@ -158,6 +159,51 @@ fn at_calls_of_hooks_values_are_right_or_absent() {
             // gcc keeps all that has a value in memory, clang what the function uses in registers.
             let least = if *level == "-O0" && compiler == Compiler::Gcc { 100 } else { 10 };
             assert!(counts[0] >= least, "{compiler:?} {level}: {counts:?}");
+        }
+    }
+}
+
+/// At sleds, values are as at the sites of `probe-build`: gcc's NOPs of one byte; LLVM's of 6, 8
+/// and 16 bytes; XRay's.
+#[test]
+fn sleds_have_values() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let builds = [
+        (Compiler::Gcc, "-fpatchable-function-entry=5", false),
+        (Compiler::Clang, "-fxray-instrument -fxray-instruction-threshold=1", true),
+        (Compiler::Clang, "-fcf-protection=full -fpatchable-function-entry=6", false),
+        (Compiler::Clang, "-fpatchable-function-entry=8", false),
+        (Compiler::Clang, "-fpatchable-function-entry=18,2", false),
+    ];
+    for (compiler, flags, has_exits) in builds.into_iter().filter(|(compiler, ..)| compiler.is_there()) {
+        for level in ["-O0", "-O2"] {
+            let recipe = Recipe::new(compiler, Language::C, Sites::None, &format!("-g {level} {flags}"));
+            let library = Library::open(&recipe.files(&["arguments.c"]).build(env!("CARGO_TARGET_TMPDIR")).0);
+            sleds::look_ahead();
+            let log = select(FUNCTIONS).unwrap().c_values().attach(Log::default()).unwrap();
+            let mut expected = play(&library);
+            expected.retain(|line| has_exits || !line.contains(" ret="));
+            let found = std::mem::take(&mut *log.0.lock().unwrap());
+            drop(log);
+            library.close();
+            let name = format!("{compiler:?} {level} {flags}");
+            if level == "-O0" {
+                assert_eq!(compare(&found, &expected, &name), 0, "{name}");
+                continue;
+            }
+            // clang describes some of a function's parameters by expressions.
+            assert_eq!(found.len(), expected.len(), "{name}: {found:#?}");
+            let (mut read, mut absent) = (0, 0);
+            for (found, expected) in tails_last(&found).iter().zip(&tails_last(&expected)) {
+                let pairs = found.split(' ').zip(expected.split(' ')).filter(|(word, _)| word.contains('='));
+                for (word, expected_word) in pairs {
+                    let is_it = word == expected_word;
+                    assert!(is_it || word.ends_with("=(absent)"), "{name}: {found}: {expected}");
+                    *if is_it { &mut read } else { &mut absent } += 1;
+                }
+            }
+            println!("{name}: {read} values, {absent} absent");
+            assert!(read > 2 * absent, "{name}: {read} {absent}");
         }
     }
 }

@@ -228,6 +228,13 @@ fn each_consumer_has_its_formats() {
         stacks.lines().any(|line| line.starts_with("environment_out::work;environment_out::inner ")),
         "{stacks}"
     );
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+    {
+        run("environment_out::inner kind=entry=count by(stack)", "@/callers.folded");
+        let stacks = read("callers.folded");
+        let end = ";environment_out::work;environment_out::inner 3";
+        assert!(stacks.lines().any(|line| line.ends_with(end)), "{stacks}");
+    }
     run("environment_out::*=call-tree", "@/tree.svg");
     assert!(read("tree.svg").starts_with("<svg"));
     run(COUNT, "@/counts.csv");

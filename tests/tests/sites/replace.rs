@@ -320,3 +320,19 @@ fn types_of_a_generic_impl_are_apart() {
     let _small = Of::<u8>::size_install(|original, count| original(count) + 10).unwrap();
     assert_eq!((Of::<u8>::size(2), Of::<u16>::size(2)), (12, 4));
 }
+
+#[probe]
+fn plain() {}
+
+/// Functions of C are replaced in another way.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+#[test]
+#[expect(unsafe_code, reason = "it is not called")]
+fn functions_of_rust_are_none_of_c() {
+    plain();
+    // SAFETY: it is not called.
+    let found = unsafe { probe_runtime::control::CFunction::<extern "C" fn()>::find("**::replace::plain") };
+    let expected =
+        "`**::replace::plain` can't be replaced: it is a function of Rust, which takes `#[probe(replace)]`";
+    assert_eq!(found.unwrap_err().to_string(), expected);
+}

@@ -119,7 +119,8 @@ fn exit_of_empty_report(
 }
 
 /// The consumers that pair the entries and exits of functions.
-const CALL_CONSUMERS: [&str; 4] = ["latency", "call-tree", "profile", "perf"];
+const CALL_CONSUMERS: [&str; 6] =
+    ["latency", "latency(cpu)", "call-tree", "call-tree(cpu)", "profile", "perf"];
 
 /// The failure of a program whose connection ended too soon.
 fn unreported(end: &str) -> Failure {

@@ -22,9 +22,13 @@ pub(super) fn run(command: &LiveCommand, is_json: bool) -> Result<Output, Failur
             ptrace_count::run(&args.measure, args.list.as_ref(), is_json)
         }
         LiveCommand::Count(args) => measure::run(&args.measure, "count", is_json),
-        LiveCommand::Latency(args) => measure::run(args, "latency", is_json),
+        LiveCommand::Latency(args) => {
+            measure::run(&args.measure, if args.cpu { "latency(cpu)" } else { "latency" }, is_json)
+        }
         LiveCommand::Aggregate(args) => measure::run(&args.measure, &args.aggregation, is_json),
-        LiveCommand::Calls(args) => measure::run(args, "call-tree", is_json),
+        LiveCommand::Calls(args) => {
+            measure::run(&args.measure, if args.cpu { "call-tree(cpu)" } else { "call-tree" }, is_json)
+        }
         LiveCommand::Profile(args) => measure::run(args, "profile", is_json),
         LiveCommand::Perf(args) => measure::run(args, "perf", is_json),
         LiveCommand::Top(args) => top::run(args, is_json),

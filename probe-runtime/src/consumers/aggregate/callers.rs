@@ -26,7 +26,7 @@ impl CallerNames {
         memories: impl Iterator<Item = &'a [AtomicU64]>,
         keys: impl Iterator<Item = &'a mut WrittenKeys>,
     ) -> Self {
-        let stacks = callers.stacks(memories);
+        let stacks = Callers::stacks(memories);
         let mut calls = BTreeSet::new();
         for keys in keys {
             keys.each_caller(|key| match key {

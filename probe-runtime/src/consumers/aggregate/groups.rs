@@ -11,6 +11,7 @@ use super::table::{PLAIN, Table, range};
 use super::{AggregateFunction as Function, Prepared};
 use crate::engine::per_thread::Local;
 use crate::engine::registry::ProbeInfo;
+use crate::engine::stacks::Rules;
 use probe_lang::aggregation::Aggregation;
 use probe_report::reports::{Figures, Group, Groups, Number, Threads};
 use probe_report::was;
@@ -102,7 +103,7 @@ fn figures(cells: &[AtomicU64], is_float: bool, function: Function) -> Figures {
 
 /// Reads the names of threads whose memory no later thread has got.
 fn threads(prepared: &Prepared) -> Threads {
-    let named = |local: Local<'_, (), AtomicU64>| {
+    let named = |local: Local<'_, Rules, AtomicU64>| {
         let (number, name) = (local.thread(), local.thread_name());
         // Meanwhile another thread may have got the memory.
         (local.thread() == number && !name.is_empty()).then_some((number, name))

@@ -37,8 +37,8 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
-use crate::engine::stacks::Callers;
-use probe_core::abi::{Value, ValueRef};
+use crate::engine::stacks::{Callers, Rules};
+use probe_core::abi::{Kind, Value, ValueRef};
 use probe_lang::ParseError;
 use probe_lang::expression::{Callers as CallersKind, Datum, Fault, Node, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
@@ -102,9 +102,15 @@ struct Prepared {
     cells: usize,
     /// If keys ask for callers.
     callers: Option<Callers>,
-    /// The groups, and what callers need.
-    memory: PerThread<(), AtomicU64>,
+    /// The groups, and then the stacks.
+    memory: PerThread<Rules, AtomicU64>,
     since: Since,
+}
+
+/// The memory of a hit's thread.
+struct Memory<'a> {
+    table: Table<'a>,
+    rules: &'a Rules,
 }
 
 /// The expressions of one probe.
@@ -124,6 +130,9 @@ enum KeySource {
     Shown(usize),
     /// The function that called, or all that led there.
     Callers(CallersKind),
+    /// The same at a hit that may be in another function than the probe's, unless it is of C: a
+    /// guard's `drop` has the exits of Rust.
+    CallersOfC(CallersKind),
     /// The next key of the group that the entry of the call has named.
     OfEntry,
 }
@@ -269,12 +278,14 @@ impl Aggregate {
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
+        let is_inside = !matches!(info.kind(), Kind::Exit | Kind::Drop | Kind::Suspend);
         let asks_callers = self.aggregation.keys.iter().any(|key| key.callers(&scope).is_some());
         if asks_callers && prepared.callers.is_none() {
             return Err(Error::Consumer(no_callers.into()));
         }
         let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
-            (Some(callers), _) => Ok(KeySource::Callers(callers)),
+            (Some(callers), _) if is_inside => Ok(KeySource::Callers(callers)),
+            (Some(callers), _) => Ok(KeySource::CallersOfC(callers)),
             (_, Some(field)) => Ok(KeySource::Shown(field)),
             _ => Program::of_value(key, &scope).map(|program| match program.field() {
                 Some(field) => KeySource::Field(field),
@@ -301,9 +312,8 @@ impl Prepared {
         self.is_float.get().copied().unwrap_or_default()
     }
 
-    /// Returns the part of a thread's memory that callers need.
-    #[inline(always)]
-    fn callers_memory<'a>(&self, table: &Table<'a>) -> &'a [AtomicU64] {
+    /// Returns the part of a thread's memory that stacks need.
+    fn stacks_memory<'a>(&self, table: &Table<'a>) -> &'a [AtomicU64] {
         table.words.get(table::words(self.cells)..).unwrap_or_default()
     }
 
@@ -311,16 +321,18 @@ impl Prepared {
     fn caller_names<'a>(&'a self, keys: impl Iterator<Item = &'a mut WrittenKeys>) -> CallerNames {
         let Some(callers) = &self.callers else { return CallerNames::default() };
         let tables = self.memory.iter().map(|local| Table { words: local.parts(), cells: self.cells });
-        CallerNames::of(callers, tables.map(|table| self.callers_memory(&table)), keys)
+        CallerNames::of(callers, tables.map(|table| self.stacks_memory(&table)), keys)
     }
 
     #[inline(always)]
-    fn add_callers(&self, key: &mut Key, kind: CallersKind, event: &Event<'_>, table: &Table<'_>) {
+    fn add_callers(&self, key: &mut Key, kind: CallersKind, event: &Event<'_>, memory: &Memory<'_>) {
         let Some(callers) = &self.callers else { return };
-        let memory = self.callers_memory(table);
         match kind {
-            CallersKind::Nearest => key.add_call(callers.caller(event, memory)),
-            CallersKind::Stack => key.add_stack(callers.stack(event, memory)),
+            CallersKind::Nearest => key.add_call(callers.caller(event, memory.rules)),
+            CallersKind::Stack => {
+                let stacks = self.stacks_memory(&memory.table);
+                key.add_stack(callers.stack(event, memory.rules, stacks));
+            }
         }
     }
 
@@ -342,15 +354,15 @@ impl Aggregate {
     fn group(
         &self,
         prepared: &Prepared,
-        table: &Table<'_>,
+        memory: &Memory<'_>,
         programs: &Programs,
         event: &Event<'_>,
         context: &HitContext<'_>,
         of_entry: Option<&mut StoredKeys>,
     ) -> Option<usize> {
         let mut key = Key::new(programs.subject, programs.room);
-        match Self::add_keys(&mut key, prepared, table, programs, event, context, of_entry) {
-            Ok(()) => Some(table.find(&key)),
+        match Self::add_keys(&mut key, prepared, memory, programs, event, context, of_entry) {
+            Ok(()) => Some(memory.table.find(&key)),
             Err(fault) => {
                 self.filter.fault(event, fault);
                 None
@@ -363,16 +375,17 @@ impl Aggregate {
     fn group_of_call(
         &self,
         prepared: &Prepared,
-        table: &Table<'_>,
+        memory: &Memory<'_>,
         programs: &Programs,
         event: &Event<'_>,
         context: &HitContext<'_>,
         of_entry: u64,
     ) -> Option<usize> {
+        let table = &memory.table;
         let named = table.of_handle(of_entry).or_else(|| prepared.moved(table, of_entry))?;
         match table.stored_keys(named) {
             Some(mut stored) if programs.place.keys != 0 => {
-                self.group(prepared, table, programs, event, context, Some(&mut stored))
+                self.group(prepared, memory, programs, event, context, Some(&mut stored))
             }
             _ => Some(named),
         }
@@ -382,7 +395,7 @@ impl Aggregate {
     fn add_keys(
         key: &mut Key,
         prepared: &Prepared,
-        table: &Table<'_>,
+        memory: &Memory<'_>,
         programs: &Programs,
         event: &Event<'_>,
         context: &HitContext<'_>,
@@ -393,7 +406,10 @@ impl Aggregate {
                 KeySource::OfEntry => of_entry.iter_mut().for_each(|stored| key.add_stored(stored)),
                 KeySource::Field(field) => key.add_field(event.values().get(*field))?,
                 KeySource::Value(program) => key.add(context.value(program))?,
-                KeySource::Callers(kind) => prepared.add_callers(key, *kind, event, table),
+                KeySource::CallersOfC(_) if !event.may_skip_exit() => key.add_call(None),
+                KeySource::Callers(kind) | KeySource::CallersOfC(kind) => {
+                    prepared.add_callers(key, *kind, event, memory);
+                }
                 KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
                     None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
                     Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
@@ -529,24 +545,26 @@ impl Consumer for Aggregate {
             self.filter.hit(event, |_| (), |_, _| 0);
             return;
         };
-        let table = || {
+        let memory = || {
             let local = prepared.memory.of(event)?;
-            Some(Table { words: local.parts(), cells: prepared.cells })
+            let table = Table { words: local.parts(), cells: prepared.cells };
+            Some(Memory { table, rules: local.head() })
         };
         let alone = |context: &HitContext<'_>| {
-            if let Some(table) = table()
-                && let Some(group) = self.group(prepared, &table, programs, event, context, None)
+            if let Some(memory) = memory()
+                && let Some(group) = self.group(prepared, &memory, programs, event, context, None)
             {
-                self.add_hit(prepared, programs, table.cells(group), event, context);
+                self.add_hit(prepared, programs, memory.table.cells(group), event, context);
             }
         };
         self.filter.hit(event, alone, |passed, context| {
-            let Some(table) = table() else { return 0 };
+            let Some(memory) = memory() else { return 0 };
+            let table = &memory.table;
             let group = match passed {
                 PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
-                    self.group_of_call(prepared, &table, programs, event, context, of_entry)
+                    self.group_of_call(prepared, &memory, programs, event, context, of_entry)
                 }
-                _ => self.group(prepared, &table, programs, event, context, None),
+                _ => self.group(prepared, &memory, programs, event, context, None),
             };
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };

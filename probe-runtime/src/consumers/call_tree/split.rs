@@ -73,6 +73,7 @@ impl Meter<NUMBERS> for SplitCalls {
     type Part = ();
 
     const NOTES: bool = true;
+    const READS_LOCALLY: bool = true;
 
     #[inline]
     fn read(&self, local: Local<'_, SplitHead, ()>) -> Numbers {

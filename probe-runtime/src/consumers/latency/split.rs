@@ -110,6 +110,7 @@ impl Meter<NUMBERS> for SplitCalls {
     type Head = ThreadWaits;
     type Part = FunctionParts;
     const RECURSION: bool = true;
+    const READS_LOCALLY: bool = true;
 
     #[inline(always)]
     fn read(&self, local: Local<'_, ThreadWaits, ()>) -> Numbers {

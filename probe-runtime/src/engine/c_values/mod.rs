@@ -29,7 +29,7 @@ pub(crate) use function_type::FunctionType;
 #[cfg(probe_values)]
 pub use function_type::{CSignature, CType};
 #[cfg(probe_values)]
-pub(crate) use table::{CProbe, ValueTable};
+pub(crate) use table::{CProbe, CSite, ValueTable};
 
 /// The fields that an attachment needs.
 #[derive(Clone, Default, Debug)]

@@ -17,7 +17,6 @@ use crate::engine::os::guarded_read;
 use crate::engine::os::object_file::same_file;
 use crate::engine::os::objects::{Frozen, Object, freeze};
 use crate::engine::registry::provider::OwnValues;
-use crate::engine::sites::SITE_LEN;
 use probe_core::abi::{Kind, Type};
 
 /// A probe of C whose values are looked up.
@@ -26,10 +25,17 @@ pub(crate) struct CProbe {
     pub(crate) kind: Kind,
     /// Whether its sites are calls of hooks.
     pub(crate) is_hook: bool,
-    /// The addresses of its sites.
-    pub(crate) sites: Vec<usize>,
+    pub(crate) sites: Vec<CSite>,
     /// The values of its only site, if that knows them.
     pub(crate) own: Option<OwnValues>,
+}
+
+/// A site of such a probe.
+#[derive(Clone, Copy)]
+pub(crate) struct CSite {
+    pub(crate) addr: usize,
+    /// The address after its CALL.
+    pub(crate) after: usize,
 }
 
 /// The values that an attachment reads.
@@ -79,17 +85,17 @@ impl ValueTable {
             }
             // Debug information of another build would lead to anything.
             let Some(file) = same_file(object) else { continue };
-            let asked: Vec<_> = sites.iter().map(|(probe, addr)| (*addr, position(probe))).collect();
+            let asked: Vec<_> = sites.iter().map(|(probe, site)| (site.addr, position(probe))).collect();
             let signatures = file.signatures(&asked);
             let undescribed = asked.iter().zip(&signatures).filter(|(_, signature)| signature.is_none());
             let undescribed: Vec<_> = undescribed.map(|((addr, _), _)| *addr).collect();
             let global =
                 if self.wants_registers() { file.global_functions(&undescribed) } else { Vec::new() };
             let mut names = Names::default();
-            for ((probe, addr), signature) in sites.iter().zip(&signatures) {
-                let values = self.values(probe, *addr, signature.as_ref(), &global, &mut names);
+            for ((probe, site), signature) in sites.iter().zip(&signatures) {
+                let values = self.values(probe, *site, signature.as_ref(), &global, &mut names);
                 let (fields, sites) = found.entry(probe.id).or_default();
-                sites.push(SiteReadings { after: addr + SITE_LEN, readings: fields.add(values) });
+                sites.push(SiteReadings { after: site.after, readings: fields.add(values) });
             }
         }
         let fields = found.into_iter().filter_map(|(id, (fields, mut sites))| {
@@ -127,7 +133,7 @@ impl ValueTable {
     fn values(
         &self,
         probe: &CProbe,
-        addr: usize,
+        site: CSite,
         signature: Option<&Signature>,
         global: &[usize],
         names: &mut Names,
@@ -135,10 +141,10 @@ impl ValueTable {
         let mut values = Vec::new();
         match (probe.kind, signature) {
             (Kind::Exit, Some(Signature { result: Some((kind, place)), .. })) if self.wanted.has(RESULT) => {
-                let place = if returns_after(addr) { *place } else { Place::Absent };
+                let place = if returns_after(site) { *place } else { Place::Absent };
                 values.push((RESULT.to_owned(), names.reading(kind, place)));
             }
-            (Kind::Exit, None) if self.wanted.names(RESULT) && !probe.is_hook && returns_after(addr) => {
+            (Kind::Exit, None) if self.wanted.names(RESULT) && !probe.is_hook && returns_after(site) => {
                 values.push((RESULT.to_owned(), names.reading(&ValueKind::Unsigned(8), Place::Register(0))));
             }
             (Kind::Entry, Some(signature)) => {
@@ -157,7 +163,7 @@ impl ValueTable {
                     }
                 }
             }
-            (Kind::Entry, None) if !probe.is_hook && global.contains(&addr) => {
+            (Kind::Entry, None) if !probe.is_hook && global.contains(&site.addr) => {
                 for (number, register) in (1..).zip(INTEGERS) {
                     if self.wanted.names(&argument(number)) {
                         let reading = names.reading(&ValueKind::Unsigned(8), Place::Register(register));
@@ -176,8 +182,8 @@ impl ValueTable {
     /// Returns whether a probe has a site that was not looked up. One whose sites have gone is not
     /// looked up again: its expressions know the fields that it had.
     fn lacks(&self, probe: &CProbe) -> bool {
-        let is_known = |fields: &SiteFields, site: usize| {
-            fields.sites.binary_search_by_key(&(site + SITE_LEN), |it| it.after).is_ok()
+        let is_known = |fields: &SiteFields, site: CSite| {
+            fields.sites.binary_search_by_key(&site.after, |it| it.after).is_ok()
         };
         let known = self.probes.get(probe.id);
         if probe.own.is_some() {
@@ -211,18 +217,20 @@ fn position(probe: &CProbe) -> Position {
 }
 
 /// Returns the sites in an object, each with its probe.
-fn sites_in<'a>(object: &Object, probes: &[&'a CProbe]) -> Vec<(&'a CProbe, usize)> {
+fn sites_in<'a>(object: &Object, probes: &[&'a CProbe]) -> Vec<(&'a CProbe, CSite)> {
     let sites = probes.iter().flat_map(|probe| probe.sites.iter().map(|site| (*probe, *site)));
-    sites.filter(|(_, addr)| object.holds(*addr)).collect()
+    sites.filter(|(_, site)| object.holds(site.addr)).collect()
 }
 
-/// Returns whether a return follows a site, so that the result is in its place.
-fn returns_after(site: usize) -> bool {
+/// Returns whether a return follows a site, so that the result is in its place. A latent sled is
+/// the return itself.
+fn returns_after(site: CSite) -> bool {
     /// `ret`, `ret imm16`, and `ret` behind a prefix.
     const RETURNS: [&[u8]; 4] = [&[0xc3], &[0xc2], &[0xf3, 0xc3], &[0xf2, 0xc3]];
-    let mut code = [0; 2];
-    let is_read = guarded_read::peek(site + SITE_LEN, &mut code);
-    is_read && RETURNS.iter().any(|it| code.starts_with(it))
+    [site.after, site.addr].into_iter().any(|addr| {
+        let mut code = [0; 2];
+        guarded_read::peek(addr, &mut code) && RETURNS.iter().any(|it| code.starts_with(it))
+    })
 }
 
 /// The fields of one probe so far.

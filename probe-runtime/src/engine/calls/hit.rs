@@ -246,14 +246,16 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     ) -> Option<()> {
         let thread = self.steady(event)?;
         let (frames, call) = (&thread.local.head().frames, place(event, function));
-        if !M::NOTES {
+        if !M::NOTES && !M::READS_LOCALLY {
             frames.push_quickly(call, || meter.read_inline())?;
             thread.opened(function);
             return Some(());
         }
         let (frame, outer) = frames.push_quickly(call, || Some([0; N]))?;
         thread.opened(function);
-        thread.note(meter, function, frame, outer);
+        if M::NOTES {
+            thread.note(meter, function, frame, outer);
+        }
         // Read as late as possible, so that finding the note is not part of the call's time.
         frame.start(read(thread.own()));
         Some(())
@@ -262,9 +264,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Ends the innermost call, if it is the one that ends.
     #[inline(always)]
     fn end_quickly(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
-        let now = now?;
+        if now.is_none() && !M::READS_LOCALLY {
+            return None;
+        }
         let thread = self.steady(event)?;
         let (frame, outer) = thread.local.head().frames.pop_quickly(place(event, function))?;
+        let now = if M::READS_LOCALLY { meter.read(thread.own()) } else { now? };
         thread.ended(meter, function, Taken { frame, outer, within: None }, now, false, |elapsed| {
             Some(CompletedCall { total: elapsed, busy: elapsed })
         });

@@ -82,6 +82,10 @@ pub trait Meter<const N: usize> {
         None
     }
 
+    /// Whether the numbers are in the meter's data for the thread, where [`read`](Self::read) is
+    /// quick. Then the quick path uses that, and not [`read_inline`](Self::read_inline).
+    const READS_LOCALLY: bool = false;
+
     /// Begins a call or a poll. Returns a note. The end of the call gets it as [`CallEnd::note`],
     /// and calls inside of it get it as `outer`. The outermost calls of a thread get 0 as `outer`.
     /// Only called if [`NOTES`](Self::NOTES) is `true`.

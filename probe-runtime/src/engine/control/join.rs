@@ -263,7 +263,7 @@ impl Control {
 pub(super) enum JoinRule {
     /// Probes that a selector names, and the terms that have named any.
     Named(Arc<Selector>, NamedTerms),
-    /// Probes that a provider finds.
+    /// Probes that a provider finds, but those of modules.
     Discovered,
 }
 
@@ -279,7 +279,10 @@ impl JoinRule {
         let is_left_out = || definition.skipped().is_some();
         match self {
             Self::Named(selector, named) => selector.matches_noting(definition, named, is_left_out),
-            Self::Discovered => found.binary_search(&id).is_ok() && !is_left_out(),
+            Self::Discovered => {
+                let is_in_module = || definition.note("module").is_some();
+                found.binary_search(&id).is_ok() && !is_left_out() && !is_in_module()
+            }
         }
     }
 }

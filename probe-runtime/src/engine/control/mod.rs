@@ -69,8 +69,8 @@ pub(crate) use init::{init, is_initialized};
 pub(crate) use lazy_discovery::{PeriodicDiscovery, probe_of};
 pub(crate) use lock::ForkSafe;
 pub(crate) use select::{
-    DISCOVERY_INTERVAL, attachment_count, ids_outside_of_modules, infos_with_objects, probe_count,
-    select_parsed, select_persistent_parsed,
+    DISCOVERY_INTERVAL, attachment_count, ids_outside_of_modules, infos_with_objects, module_probe_count,
+    probe_count, select_parsed, select_persistent_parsed,
 };
 pub(crate) use switch::SuppressedHits;
 #[cfg(probe_backend = "patched")]

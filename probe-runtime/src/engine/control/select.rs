@@ -64,6 +64,13 @@ fn with_own_fields(_: &Control, info: &ProbeInfo) -> ProbeInfo {
     info.clone()
 }
 
+/// Returns the number of probes of modules.
+pub(crate) fn module_probe_count() -> usize {
+    operate(|control, loaded| {
+        definitions(control, loaded).filter(|(_, it)| it.note("module").is_some()).count()
+    })
+}
+
 /// Returns all probes but those of modules.
 pub(crate) fn ids_outside_of_modules() -> Vec<ProbeId> {
     operate(|control, loaded| {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::ProbeSet;
 use super::lock::{Control, operate};
-use crate::engine::c_values::{CProbe, ValueTable, WantedFields};
+use crate::engine::c_values::{CProbe, CSite, ValueTable, WantedFields};
 use crate::engine::dispatch::{SiteValues, Subscription};
-use crate::engine::registry::provider::CallSite;
 use crate::engine::registry::{ProbeId, ProbeInfo};
+use crate::engine::sites::SITE_LEN;
 use probe_core::abi::{Convention, Kind, Type};
 
 impl Control {
@@ -87,11 +87,11 @@ impl ProbeSet {
                 let is_hook = convention == Convention::Call;
                 let sites = || {
                     let own = [*id];
-                    // Nobody tells the address after a sled's call.
-                    let calls =
-                        control.registry.calls_of(&own).filter(|_| is_hook).filter_map(CallSite::site);
+                    let calls = control.registry.calls_of(&own);
+                    let calls = calls
+                        .filter_map(|call| Some(CSite { addr: call.site()?.addr.0, after: call.after()? }));
                     let sites = control.registry.sites(*id).iter().map(|site| site.addr.0);
-                    sites.chain(calls.map(|site| site.addr.0)).collect()
+                    sites.map(|addr| CSite { addr, after: addr + SITE_LEN }).chain(calls).collect()
                 };
                 let own = || control.registry.calls(*id).iter().find_map(|call| call.own_values());
                 is_of_c.then(|| CProbe { id: *id, kind, is_hook, sites: sites(), own: own() })

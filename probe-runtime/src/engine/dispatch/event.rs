@@ -66,9 +66,9 @@ pub(crate) struct SiteRegisters {
     pub(crate) after: usize,
     pub(crate) stack_pointer: usize,
     pub(crate) frame_pointer: usize,
-    /// The return address, at sites where it is at the stack pointer: the function [has its
+    /// Whether the return address is at the stack pointer: the function [has its
     /// frame](Event::has_frame), and no wrapper has one besides.
-    pub(crate) returns_to: Option<u64>,
+    pub(crate) is_at_return: bool,
 }
 
 /// Returns whether the address after a site is a wrapper's.
@@ -81,6 +81,16 @@ fn is_in_wrapper(after: usize) -> bool {
     {
         let _ = after;
         false
+    }
+}
+
+#[cfg(probe_values)]
+impl SiteRegisters {
+    /// Returns the word at the stack pointer, the return address if it is there.
+    #[inline(always)]
+    pub(crate) fn return_address(&self) -> Option<u64> {
+        // SAFETY: memory at a site's stack pointer is the stack's.
+        self.is_at_return.then(|| unsafe { *ptr::with_exposed_provenance(self.stack_pointer) })
     }
 }
 
@@ -159,8 +169,7 @@ impl<'a> Event<'a> {
     #[inline(always)]
     pub(crate) fn site_registers(&self) -> Option<SiteRegisters> {
         let stack_pointer = self.stack_pointer()?;
-        // SAFETY: the frame of the way in, of a hit that has not returned. Memory at a site's stack
-        // pointer is the stack's.
+        // SAFETY: the frame of the way in, of a hit that has not returned.
         unsafe {
             let after = after_site(self.at.frame);
             let is_at_return = self.has_frame() && !is_in_wrapper(after);
@@ -168,7 +177,7 @@ impl<'a> Event<'a> {
                 after,
                 stack_pointer,
                 frame_pointer: frame_pointer(self.at.frame),
-                returns_to: is_at_return.then(|| *ptr::with_exposed_provenance(stack_pointer)),
+                is_at_return,
             })
         }
     }

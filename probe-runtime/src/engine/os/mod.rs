@@ -97,6 +97,8 @@ pub(crate) use fallback::unpatched::*;
 /// Linux: the services that only this crate needs, beside those of `probe-patch`.
 #[cfg(probe_backend = "patched")]
 mod linux {
+    #[cfg(probe_modules)]
+    pub(crate) mod allocator;
     #[cfg(all(feature = "profiler", not(miri)))]
     pub(crate) mod cpu_samples;
     mod function_bounds;

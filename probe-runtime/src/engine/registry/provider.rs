@@ -25,6 +25,8 @@ use crate::engine::dispatch::Subscription;
 use crate::engine::os::objects::Frozen;
 #[cfg(probe_backend = "patched")]
 use crate::engine::os::objects::KeptLoaded;
+#[cfg(probe_values)]
+use crate::engine::sites::SITE_LEN;
 #[cfg(probe_backend = "patched")]
 use crate::engine::sites::{Access, Report, Site};
 use probe_core::abi::Definition;
@@ -329,6 +331,12 @@ pub(crate) trait CallSite: Any + Sync {
     /// Returns the site, with its instruction while active.
     #[cfg(probe_backend = "patched")]
     fn site(&'static self) -> Option<Site>;
+
+    /// Returns the address after its CALL.
+    #[cfg(probe_values)]
+    fn after(&'static self) -> Option<usize> {
+        Some(self.site()?.addr.0 + SITE_LEN)
+    }
 
     /// Returns whether it is a site that only the control changes.
     fn is_settled(&self) -> bool;

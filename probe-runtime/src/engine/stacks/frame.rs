@@ -50,6 +50,14 @@ impl Rule {
         }
     }
 
+    /// Returns whether the frame begins with the caller's frame pointer, to which the frame pointer
+    /// leads.
+    #[inline(always)]
+    pub(super) fn is_framed(self) -> bool {
+        const FRAMED: u64 = 16 | ((1 << PLACE_BITS) - 16) << 32 | (Kind::FromFramePointer as u64) << 56;
+        self.0 == FRAMED
+    }
+
     fn plain(kind: Kind) -> Self {
         Self((kind as u64) << 56)
     }
@@ -66,7 +74,7 @@ impl Rule {
 
     #[inline(always)]
     pub(super) fn kind(self) -> Kind {
-        KINDS[(self.0 >> 56) as usize % KINDS.len()]
+        KINDS.get((self.0 >> 56) as usize).copied().unwrap_or(Kind::Unknown)
     }
 
     /// Returns the distance of the frame's beginning from its register.
@@ -99,8 +107,17 @@ mod tests {
             let kind = if is_framed { Kind::FromFramePointer } else { Kind::FromStackPointer };
             prop_assert_eq!((rule.kind(), rule.offset()), (kind, offset.into()));
             prop_assert_eq!(rule.frame_pointer(), is_kept.then_some(place.into()));
+            prop_assert_eq!(rule.is_framed(), is_framed && is_kept && (offset, place) == (16, -16));
             prop_assert_eq!(Rule::of_word(rule.word()), rule);
         }
+    }
+
+    #[test]
+    fn a_frame_with_a_frame_pointer_is_known() {
+        let [base, frame_pointer] = [FrameBase::FramePointer, FrameBase::StackPointer].map(|base| {
+            Rule::of(Some(FrameRule::Frame { base, offset: 16, frame_pointer: FramePointer::At(-16) }))
+        });
+        assert!(base.is_framed() && !frame_pointer.is_framed());
     }
 
     #[test]

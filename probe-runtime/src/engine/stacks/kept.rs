@@ -26,17 +26,18 @@ pub(super) struct KeptStacks<'a> {
 impl<'a> KeptStacks<'a> {
     pub(super) const WORDS: usize = 1 + 2 * ENTRIES + ROOM;
 
-    /// Finds the parts of a memory of [`WORDS`](Self::WORDS).
+    /// Finds the parts of a memory of [`WORDS`](Self::WORDS); `None` of a smaller one.
     #[inline(always)]
-    pub(super) fn of(memory: &'a [AtomicU64]) -> Self {
-        let (head, calls) = memory.split_at(1 + 2 * ENTRIES);
-        Self { used: &head[0], entries: &head[1..], calls }
+    pub(super) fn of(memory: &'a [AtomicU64]) -> Option<Self> {
+        let (used, memory) = memory.split_first()?;
+        let (entries, calls) = memory.split_at_checked(2 * ENTRIES)?;
+        Some(Self { used, entries, calls })
     }
 
     /// Returns the number of a stack, which may be a new one; `None` if there is no room.
     #[inline(always)]
-    pub(super) fn number(&self, calls: &[u64]) -> Option<u64> {
-        let number = number(calls);
+    pub(super) fn number(&self, number: StackNumber, calls: &[u64]) -> Option<u64> {
+        let number = number.finish();
         #[expect(clippy::cast_possible_truncation, reason = "less than the number of entries")]
         let start = (number >> (u64::BITS - ENTRIES.ilog2())) as usize;
         if self.entries[2 * start].load(Relaxed) == number {
@@ -79,19 +80,37 @@ impl<'a> KeptStacks<'a> {
     }
 }
 
-/// Returns a hash of a stack's calls, which is not 0.
-#[inline(always)]
-fn number(calls: &[u64]) -> u64 {
-    let mixed = |hash: u64, call: &u64| (hash.rotate_left(23) ^ call).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let hash = calls.iter().fold(calls.len() as u64, mixed);
-    // Its high bits choose the entry.
-    (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).max(1)
+/// The number of a stack, while its calls are found.
+#[derive(Clone, Copy)]
+pub(super) struct StackNumber(u64);
+
+impl StackNumber {
+    pub(super) fn new() -> Self {
+        Self(0x243f_6a88_85a3_08d3)
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, call: u64) {
+        self.0 = (self.0.rotate_left(23) ^ call).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// Returns the number, which is not 0. Its high bits choose the entry.
+    #[inline(always)]
+    fn finish(self) -> u64 {
+        (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).max(1)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashMap;
+
+    fn kept(memory: &[AtomicU64], calls: &[u64]) -> Option<u64> {
+        let mut number = StackNumber::new();
+        calls.iter().for_each(|call| number.add(*call));
+        KeptStacks::of(memory).unwrap().number(number, calls)
+    }
 
     fn memory() -> Vec<AtomicU64> {
         (0..KeptStacks::WORDS).map(|_| AtomicU64::new(0)).collect()
@@ -102,15 +121,14 @@ mod tests {
         let (one, other) = (memory(), memory());
         let stacks: Vec<Vec<u64>> =
             (0..100).map(|at| (0..at % 17).map(|call| 0x5000 + at * call).collect()).collect();
-        let numbers: Vec<_> = stacks.iter().map(|it| KeptStacks::of(&one).number(it).unwrap()).collect();
-        let again: Vec<_> =
-            stacks.iter().rev().map(|it| KeptStacks::of(&other).number(it).unwrap()).collect();
+        let numbers: Vec<_> = stacks.iter().map(|it| kept(&one, it).unwrap()).collect();
+        let again: Vec<_> = stacks.iter().rev().map(|it| kept(&other, it).unwrap()).collect();
         assert!(numbers.iter().eq(again.iter().rev()), "the same on each thread");
-        let all: HashMap<_, _> = KeptStacks::of(&one).all().collect();
+        let all: HashMap<_, _> = KeptStacks::of(&one).unwrap().all().collect();
         let used = one[0].load(Relaxed);
         for (number, stack) in numbers.iter().zip(&stacks) {
             assert_eq!(all[number], *stack);
-            assert_eq!(KeptStacks::of(&one).number(stack), Some(*number));
+            assert_eq!(kept(&one, stack), Some(*number));
         }
         assert_eq!(one[0].load(Relaxed), used, "each is kept once");
     }
@@ -118,7 +136,7 @@ mod tests {
     #[test]
     fn stacks_beyond_the_room_have_no_number() {
         let memory = memory();
-        let kept = |at: u64| KeptStacks::of(&memory).number(&[at; 64]);
+        let kept = |at: u64| kept(&memory, &[at; 64]);
         let found: Vec<_> = (0..1000).map(kept).collect();
         let with_room = ROOM / 64;
         assert!(found[..with_room].iter().all(Option::is_some), "{found:?}");

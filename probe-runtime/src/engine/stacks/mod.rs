@@ -1,7 +1,7 @@
 //! The caller of a hit's function, and the stack of callers, although these have no probes.
 //!
 //! ```text
-//! attach ▸ copies of the objects' unwind tables
+//! attach ▸ the objects' unwind tables
 //! hit    ▸ the site's registers ▸ walk: a rule for each frame (this thread's cache ▸ the tables)
 //!        ▸ the address of the call, or the stack's number in this thread's memory
 //! report ▸ addresses ▸ names, by the symbols of their objects' files
@@ -18,7 +18,7 @@
 //! come or gone, at joins and reports ▸ dropped with the consumer. Until the next look, stacks end
 //! at code of objects that came meanwhile.
 //!
-//! Cost: none for other attachments. Attaching copies the tables, some 100 KB for a C library. A
+//! Cost: none for other attachments. Attaching copies the tables of libraries, 100 KB of C's. A
 //! thread takes 8 KB for its cache, and for stacks the pages that they fill of 300 KB. The first
 //! walk by a call takes a microsecond a frame, each later one a comparison and two loads.
 
@@ -38,7 +38,9 @@ mod walk;
 #[cfg(probe_values)]
 pub(crate) use callers::Callers;
 #[cfg(not(probe_values))]
-pub(crate) use unknown::Callers;
+pub(crate) use unknown::{Callers, Rules};
+#[cfg(probe_values)]
+pub(crate) use walk::Rules;
 
 /// A mark at the outer end of a stack that is not whole, in the place of a call's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -45,7 +45,7 @@ pub(super) struct Objects {
 impl Known {
     fn new(object: Object, tables: Option<UnwindCopy>) -> Arc<Self> {
         let mut hasher = DefaultHasher::new();
-        (object.identity(), &tables).hash(&mut hasher);
+        (object.identity(), tables.as_ref().filter(|_| !object.is_main)).hash(&mut hasher);
         Arc::new(Self { object, tables, identity: hasher.finish() })
     }
 

@@ -6,6 +6,9 @@ use std::sync::atomic::AtomicU64;
 
 use crate::engine::dispatch::Event;
 
+/// There are none.
+pub(crate) type Rules = [AtomicU64; 0];
+
 /// There is none.
 pub(crate) enum Callers {}
 
@@ -22,16 +25,16 @@ impl Callers {
         match *self {}
     }
 
-    pub(crate) fn caller(&self, _: &Event<'_>, _: &[AtomicU64]) -> Option<u64> {
+    pub(crate) fn caller(&self, _: &Event<'_>, _: &Rules) -> Option<u64> {
         match *self {}
     }
 
-    pub(crate) fn stack(&self, _: &Event<'_>, _: &[AtomicU64]) -> Option<u64> {
+    pub(crate) fn stack(&self, _: &Event<'_>, _: &Rules, _: &[AtomicU64]) -> Option<u64> {
         match *self {}
     }
 
-    pub(crate) fn stacks<'a>(&self, _: impl Iterator<Item = &'a [AtomicU64]>) -> HashMap<u64, Vec<u64>> {
-        match *self {}
+    pub(crate) fn stacks<'a>(_: impl Iterator<Item = &'a [AtomicU64]>) -> HashMap<u64, Vec<u64>> {
+        HashMap::new()
     }
 
     pub(crate) fn names(&self, _: &BTreeSet<u64>) -> Arc<HashMap<u64, String>> {

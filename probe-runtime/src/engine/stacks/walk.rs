@@ -1,35 +1,45 @@
 //! From the registers at a site to the calls that led there.
 
-// Safety: relies on the registers of a hit's site, and on the unwind tables of the code that is on
-// the stack; pages that the walk has not read yet are read by instructions that may fault.
+// Safety: relies on zeroes being no rules; on the registers of a hit's site, and on the unwind
+// tables of the code that is on the stack. Pages that the walk has not read yet are read by
+// instructions that may fault.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::ptr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::{mem, ptr};
 
 use super::Ending;
 use super::frame::{Kind, Rule};
+use super::kept::StackNumber;
 use super::objects::Objects;
 use crate::engine::dispatch::SiteRegisters;
 use crate::engine::os::guarded_read;
+use crate::engine::per_thread::Zeroed;
 
 /// Rules of a thread's cache; a power of two.
 const RULES: usize = 512;
-pub(super) const CACHE_WORDS: usize = 2 * RULES;
+/// Calls of a stack, and a mark.
+pub(super) const MOST_WORDS: usize = 16 + 1;
 const PAGE: u64 = 4096;
 
 /// Where the registers of an interrupted thread are in the kernel's `ucontext_t`: `rbp`, `rsp`,
 /// `rip`.
 const INTERRUPTED: [u64; 3] = [120, 160, 168];
 
-/// One thread's rules, by the addresses of calls, before the tables.
+/// One thread's rules, by the addresses of calls.
 ///
 /// ```text
 /// entry   the address, with the number of the list of objects in its upper bits │ the rule
 /// ```
+pub(crate) struct Rules([[AtomicU64; 2]; RULES]);
+
+// SAFETY: atomics only. No address is 0.
+unsafe impl Zeroed for Rules {}
+
+/// The rules that a thread has seen, before the tables.
 pub(super) struct Cache<'a> {
-    entries: &'a [AtomicU64],
+    rules: &'a Rules,
     objects: &'a Objects,
     /// In the bits above addresses.
     number: u64,
@@ -37,30 +47,27 @@ pub(super) struct Cache<'a> {
 
 impl<'a> Cache<'a> {
     #[inline(always)]
-    pub(super) fn new(memory: &'a [AtomicU64], objects: &'a Objects) -> Self {
-        let entries = memory.get(..CACHE_WORDS).unwrap_or_default();
-        Self { entries, objects, number: (objects.number() as u64) << 48 }
+    pub(super) fn new(rules: &'a Rules, objects: &'a Objects) -> Self {
+        Self { rules, objects, number: (objects.number() as u64) << 48 }
     }
 
     #[inline(always)]
     fn rule(&self, addr: u64) -> Rule {
         #[expect(clippy::cast_possible_truncation, reason = "less than the number of rules")]
         let at = (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RULES.ilog2())) as usize;
-        match self.entries.get(2 * at..2 * at + 2) {
-            Some([known, rule]) if known.load(Relaxed) == addr ^ self.number => {
-                Rule::of_word(rule.load(Relaxed))
-            }
-            entry => self.search(addr, entry),
+        let [known, rule] = &self.rules.0[at];
+        if known.load(Relaxed) == addr ^ self.number {
+            return Rule::of_word(rule.load(Relaxed));
         }
+        self.search(addr, at)
     }
 
     #[inline(never)]
-    fn search(&self, addr: u64, entry: Option<&[AtomicU64]>) -> Rule {
+    fn search(&self, addr: u64, at: usize) -> Rule {
         let found = Rule::of(self.objects.rule(addr));
-        if let Some([known, rule]) = entry {
-            rule.store(found.word(), Relaxed);
-            known.store(addr ^ self.number, Relaxed);
-        }
+        let [known, rule] = &self.rules.0[at];
+        rule.store(found.word(), Relaxed);
+        known.store(addr ^ self.number, Relaxed);
         found
     }
 }
@@ -116,39 +123,43 @@ impl Walk {
     }
 
     /// Fills in the calls that led to the frame's function, from the innermost one, and a mark
-    /// where the stack is not whole. Returns how many words these are. If `is_at_return`, the
-    /// return address is at the stack pointer, in place of what the tables say.
+    /// where the stack is not whole. Returns how many words these are, and the stack's number. If
+    /// `is_at_return`, the return address is at the stack pointer, in place of what the tables say.
     #[inline(always)]
-    pub(super) fn calls(mut self, is_at_return: bool, cache: &Cache<'_>, calls: &mut [u64]) -> usize {
-        let Some((past, whole)) = calls.split_last_mut() else { return 0 };
-        let mut is_at_return = is_at_return;
-        for (at, call) in whole.iter_mut().enumerate() {
-            let step = if mem::take(&mut is_at_return) {
-                self.return_to(self.stack_pointer + 8, None)
-            } else {
-                self.step(cache)
+    pub(super) fn calls(
+        mut self,
+        is_at_return: bool,
+        cache: &Cache<'_>,
+        calls: &mut [u64; MOST_WORDS],
+    ) -> (usize, StackNumber) {
+        let mut number = StackNumber::new();
+        let mut step =
+            if is_at_return { self.return_to(self.stack_pointer + 8, None) } else { self.step(cache) };
+        for (at, call) in calls.iter_mut().enumerate() {
+            *call = match step {
+                Step::Caller if at == MOST_WORDS - 1 => Ending::Deeper as u64,
+                Step::Caller => self.at,
+                Step::End => return (at, number),
+                Step::Unknown => Ending::Unknown as u64,
             };
-            match step {
-                Step::Caller => *call = self.at,
-                Step::End => return at,
-                Step::Unknown => {
-                    *call = Ending::Unknown as u64;
-                    return at + 1;
-                }
+            number.add(*call);
+            if Ending::of(*call).is_some() {
+                return (at + 1, number);
             }
+            step = self.step(cache);
         }
-        *past = match self.step(cache) {
-            Step::Caller => Ending::Deeper as u64,
-            Step::End => return whole.len(),
-            Step::Unknown => Ending::Unknown as u64,
-        };
-        whole.len() + 1
+        (MOST_WORDS, number)
     }
 
     /// Goes to the caller's frame.
     #[inline(always)]
     fn step(&mut self, cache: &Cache<'_>) -> Step {
         let rule = cache.rule(self.at);
+        if rule.is_framed() {
+            // Known without a load, so that a processor need not wait for the rule.
+            let at = self.frame_pointer;
+            return self.return_to(at.wrapping_add(16), Some(at));
+        }
         let base = match rule.kind() {
             Kind::FromStackPointer => self.stack_pointer,
             Kind::FromFramePointer => self.frame_pointer,

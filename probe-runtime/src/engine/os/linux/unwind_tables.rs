@@ -1,11 +1,12 @@
-//! Copies of loaded objects' unwind tables (`PT_GNU_EH_FRAME`; Linux Standard Base, 10.6.2), so
-//! that hits read them although the objects may be unloaded.
+//! Unwind tables of loaded objects (`PT_GNU_EH_FRAME`; Linux Standard Base, 10.6.2): those of the
+//! executable, and copies of the others, so that hits read them although an object may be unloaded.
 
 // Safety: relies on the dynamic linker's program headers, which describe the mapped memory while
 // the iteration holds its lock.
 #![expect(unsafe_code, reason = "see above")]
 #![expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::slice;
 
@@ -17,8 +18,8 @@ use super::objects::{Frozen, Object, ProgramHeaders, object};
 /// The unwind tables of an object.
 #[derive(PartialEq, Eq, Hash, Debug)]
 pub(crate) struct UnwindCopy {
-    header: (u64, Box<[u8]>),
-    frames: (u64, Box<[u8]>),
+    header: (u64, Cow<'static, [u8]>),
+    frames: (u64, Cow<'static, [u8]>),
 }
 
 impl UnwindCopy {
@@ -62,15 +63,19 @@ fn copy(headers: &ProgramHeaders<'_>, object: &Object) -> Option<UnwindCopy> {
     let start = usize::try_from(frames_addr(section)?).ok()?;
     let rest = bytes(start..segment(start)?.filled);
     let frames = &rest[..frames_len(rest)];
+    // The executable is never unloaded.
+    let kept = |bytes: &'static [u8]| {
+        if object.is_main { Cow::Borrowed(bytes) } else { Cow::Owned(bytes.to_vec()) }
+    };
     Some(UnwindCopy {
-        header: (header.start as u64, header_bytes.into()),
-        frames: (start as u64, frames.into()),
+        header: (header.start as u64, kept(header_bytes)),
+        frames: (start as u64, kept(frames)),
     })
 }
 
-/// Returns the bytes of a part of a segment.
-fn bytes<'a>(range: Range<usize>) -> &'a [u8] {
-    // SAFETY: within a mapped segment, which stays as long as the iteration. Segments that hold
-    // unwind tables are readable.
+/// Returns the bytes of a part of a segment, which stays as long as its object.
+fn bytes(range: Range<usize>) -> &'static [u8] {
+    // SAFETY: within a mapped segment; callers keep none of an object that may be unloaded once the
+    // iteration ends. Segments that hold unwind tables are readable.
     unsafe { slice::from_raw_parts(range.start as *const u8, range.len()) }
 }

@@ -4,7 +4,9 @@ use probe_protocol::{Body, Done, Probe, ProbeField};
 
 use super::PART;
 use super::answer::{Out, Stop, bounded, cut};
-use crate::engine::control::{ids_outside_of_modules, infos_with_objects, probe_count, select};
+use crate::engine::control::{
+    ids_outside_of_modules, infos_with_objects, module_probe_count, probe_count, select,
+};
 use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
 
 /// Probes that are described at a time.
@@ -45,6 +47,12 @@ fn all() -> Vec<ProbeId> {
         return (0..probe_count()).map(ProbeId::new).collect();
     }
     others
+}
+
+/// Returns the number of probes, as a list of all has them.
+pub(super) fn count() -> usize {
+    let (all, of_modules) = (probe_count(), module_probe_count());
+    if all == of_modules || has_asked_for_modules() { all } else { all - of_modules }
 }
 
 fn has_asked_for_modules() -> bool {

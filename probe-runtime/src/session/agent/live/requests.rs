@@ -141,7 +141,7 @@ fn status() -> Status {
     };
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Status {
-        probes: small(control::probe_count()),
+        probes: small(listing::count()),
         threads: threads().try_into().unwrap_or(u32::MAX),
         clients: small(clients),
         attachments,
