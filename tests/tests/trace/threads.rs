@@ -306,8 +306,8 @@ fn threads_end_at_times_of_their_own() {
     });
 }
 
-/// A thread hits while a snapshot waits for room in a pipe, and has copied the thread's ring or not:
-/// the snapshot has the wait before the hit.
+/// A thread hits while a snapshot waits for room in a pipe. The snapshot has copied the thread's
+/// ring, or has not. Either way it has the wait before the hit.
 #[test]
 fn waits_between_the_parts_of_a_snapshot_are_in_it() {
     let _turn = turn();
