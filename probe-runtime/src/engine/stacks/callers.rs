@@ -20,15 +20,18 @@ impl Callers {
     /// Gets ready for callers, and for stacks if they are asked for.
     #[expect(clippy::unnecessary_wraps, reason = "other builds know none")]
     pub(crate) fn new(keeps_stacks: bool) -> Option<Self> {
-        if keeps_stacks {
-            guarded_read::prepare();
-        }
+        guarded_read::prepare();
         Some(Self { objects: Objects::new(), keeps_stacks })
     }
 
     /// Learns of objects that have come or gone.
     pub(crate) fn look(&self) {
         self.objects.look();
+    }
+
+    /// Returns whether objects came or went more often than there is room for.
+    pub(crate) fn are_outdated(&self) -> bool {
+        self.objects.is_outdated()
     }
 
     /// Returns the words of memory that a thread needs for its stacks.

@@ -106,7 +106,7 @@ impl Walk {
 
     /// Returns the address of the call that led to the frame's function.
     #[inline(always)]
-    pub(super) fn caller(&self, cache: &Cache<'_>) -> Option<u64> {
+    pub(super) fn caller(mut self, cache: &Cache<'_>) -> Option<u64> {
         let rule = cache.rule(self.at);
         let base = match rule.kind() {
             Kind::FromStackPointer => self.stack_pointer,
@@ -117,9 +117,7 @@ impl Walk {
         if start <= self.stack_pointer {
             return None;
         }
-        // SAFETY: by the tables of the code that runs, the return address of a frame that has not
-        // returned.
-        Some(unsafe { word(start.wrapping_sub(8)) }.wrapping_sub(1))
+        Some(self.word(start - 8)?.wrapping_sub(1))
     }
 
     /// Fills in the calls that led to the frame's function, from the innermost one, and a mark
@@ -174,7 +172,7 @@ impl Walk {
     /// caller's frame pointer.
     #[inline(always)]
     fn return_to(&mut self, start: u64, frame_pointer_at: Option<u64>) -> Step {
-        if start <= self.stack_pointer || !start.is_multiple_of(8) {
+        if start <= self.stack_pointer {
             return Step::Unknown;
         }
         let Some(returns_to) = self.word(start - 8) else { return Step::Unknown };
@@ -207,9 +205,12 @@ impl Walk {
         }
     }
 
-    /// Reads a word of the stack, if it can be read.
+    /// Reads a word of the stack, if it is aligned and can be read.
     #[inline(always)]
     fn word(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
         if !(self.readable.0..self.readable.1).contains(&at) {
             self.see(at)?;
         }
@@ -221,7 +222,7 @@ impl Walk {
     #[inline(never)]
     fn see(&mut self, at: u64) -> Option<()> {
         let start = usize::try_from(at).ok()?;
-        (at.is_multiple_of(8) && guarded_read::is_readable(start, 8)).then_some(())?;
+        guarded_read::is_readable(start, 8).then_some(())?;
         let page = at / PAGE * PAGE;
         self.readable = (page, page.checked_add(PAGE)?);
         Some(())
