@@ -222,7 +222,8 @@ mod tests {
         };
         // Version 1, factors 1 and -8, the return address in 16, nothing more; CFA = rsp + 8, and
         // the return address below it.
-        let common = entry(&[&[0; 4], &[1], augmentation.as_bytes(), &[0, 1, 0x78, 16, 0, 12, 7, 8, 0x90, 1]]);
+        let common =
+            entry(&[&[0; 4], &[1], augmentation.as_bytes(), &[0, 1, 0x78, 16, 0, 12, 7, 8, 0x90, 1]]);
         let place = u32::try_from(common.len()).unwrap();
         let range = [0x1000_u64, 16].map(u64::to_le_bytes).concat();
         let function = entry(&[&(place + 4).to_le_bytes(), &range, &[0], instructions]);

@@ -144,6 +144,40 @@ fn fields_come_first() {
     assert_eq!(groups.groups()[0].keys(), ["a field", "7"]);
 }
 
+/// Also where the exit alone has one, or another probe.
+#[test]
+fn fields_of_any_probe_come_first() {
+    #[probe(ret(caller = 2 * ret))]
+    fn callers_named_late(n: u64) -> u64 {
+        black_box(n)
+    }
+
+    #[probe(args(stack))]
+    fn callers_named_stack(stack: u64) {
+        black_box(stack);
+    }
+
+    #[probe(args(n))]
+    fn callers_named_nothing(n: u64) {
+        black_box(n);
+    }
+
+    let _turn = turn();
+    let groups = attach("**::callers_named_late", "count by(caller)");
+    let both = attach("**::callers_named_*", "count by(stack)");
+    callers_named_late(3);
+    callers_named_stack(5);
+    callers_named_nothing(7);
+    let keys = |groups: &Attachment<Aggregate>| {
+        groups.groups().iter().map(|it| (it.keys().to_vec(), it.count())).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&groups), [(vec!["6".to_owned()], 1)]);
+    assert_eq!(keys(&both), [(vec!["5".to_owned()], 1)]);
+    let left_out =
+        "consumers::callers::callers_named_late and 1 others are left out: it has no field `stack`";
+    assert_eq!(both.groups().notes(), [left_out]);
+}
+
 #[test]
 fn callers_are_keys_alone() {
     for text in ["sum(caller)", "count by(caller == 1)", "count by(len(stack))"] {
