@@ -178,6 +178,42 @@ fn fields_of_any_probe_come_first() {
     assert_eq!(both.groups().notes(), [left_out]);
 }
 
+#[probe(args(first = bytes[0], bytes))]
+#[inline(never)]
+fn may_panic(bytes: &[u8]) {
+    black_box(bytes);
+}
+
+#[inline(never)]
+fn third(bytes: &[u8]) {
+    may_panic(bytes);
+    black_box(bytes);
+}
+
+/// A function that the probe's own function calls makes the hit.
+#[test]
+fn callers_where_a_field_panics() {
+    let _turn = turn();
+    for text in ["count by(caller)", "count by(stack)"] {
+        let callers = attach("may_panic kind=entry", text);
+        third(&[]);
+        assert_eq!(tally(&callers.groups()), [("third", 1)], "{text}: {}", callers.groups());
+    }
+}
+
+#[test]
+fn a_group_is_one_line_of_folded_stacks() {
+    #[probe(args(text))]
+    fn callers_folded(text: &str) {
+        black_box(text);
+    }
+
+    let _turn = turn();
+    let groups = attach("**::callers_folded", "count by(text)");
+    callers_folded("a\nb;c\td");
+    assert_eq!(groups.groups().to_folded(), "a:b:c:d;consumers::callers::callers_folded 1\n");
+}
+
 #[test]
 fn callers_are_keys_alone() {
     for text in ["sum(caller)", "count by(caller == 1)", "count by(len(stack))"] {
