@@ -22,7 +22,8 @@
 //!
 //! Cost: none for other attachments. Attaching copies the tables of libraries, 100 KB of C's. A
 //! thread takes 8 KB for its cache, and for stacks the pages that they fill of 300 KB. The first
-//! walk by a call takes a microsecond a frame, each later one a comparison and two loads.
+//! walk by a call takes a microsecond a frame, each later one a comparison and two loads. Such a
+//! first walk takes 3 KB of the hit's stack, another one less than 1 KB.
 
 #[cfg(probe_values)]
 mod callers;
