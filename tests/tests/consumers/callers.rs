@@ -2,10 +2,14 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::hint::black_box;
-use std::thread;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::mpsc;
+use std::{ptr, thread};
 
 use probe_runtime::aggregate::{Group, Groups};
 use probe_runtime::{Aggregate, Attachment, point, probe, select};
+use probe_tests::sandbox;
 use probe_tests::turn::turn;
 
 #[probe]
@@ -128,6 +132,53 @@ fn threads_begin_their_stacks() {
     let groups = stacks.groups();
     assert_eq!(groups.iter().map(Group::count).sum::<u64>(), 4000);
     assert!(groups.iter().all(|it| !it.keys()[0].contains("(unknown)")), "{groups}");
+}
+
+/// A frame of most of a page.
+#[inline(never)]
+fn large(n: u64) {
+    let frame = black_box([n; 400]);
+    if n == 0 {
+        first(frame[0]);
+    } else {
+        large(frame[1] - 1);
+    }
+    black_box(frame);
+}
+
+/// Then reads of the stack that may fault are none, and the pages were read at the first hit.
+#[test]
+fn walks_make_no_system_calls_where_a_thread_blocks_faults() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+
+    let _turn = turn();
+    let (blocked, is_blocked) = mpsc::channel();
+    let (attached, is_attached) = mpsc::channel();
+    thread::spawn(move || {
+        let signals = 1_u64 << (libc::SIGSEGV - 1);
+        let none = ptr::null_mut::<u64>();
+        // SAFETY: a mask of 8 bytes, for this thread.
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const signals, none, 8) };
+        blocked.send(()).unwrap();
+        is_attached.recv().unwrap();
+        large(5);
+        sandbox::allow_only_the_threads_end();
+        large(5);
+        IS_DONE.store(true, Release);
+        sandbox::end_thread();
+    });
+    is_blocked.recv().unwrap();
+    let [callers, stacks] = ["count by(caller)", "count by(stack)"].map(|text| attach("plain", text));
+    attached.send(()).unwrap();
+    while !IS_DONE.load(Acquire) {
+        thread::yield_now();
+    }
+    assert_eq!(tally(&callers.groups()), [("first", 2)]);
+    let groups = stacks.groups();
+    let names: Vec<_> =
+        groups[0].keys()[0].split(';').rev().map(|it| it.rsplit("::").next().unwrap()).collect();
+    assert_eq!((groups.len(), groups[0].count()), (1, 2), "{groups}");
+    assert_eq!(names[..7], ["first", "large", "large", "large", "large", "large", "large"]);
 }
 
 /// A program may have fields of these names.
