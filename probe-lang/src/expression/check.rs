@@ -53,8 +53,7 @@ const THREAD: &str = "thread";
 const TIME: &str = "time";
 const LATENCY: &str = "latency";
 
-/// Names of keys that tell where a hit's function was called. A field of that name comes first, also
-/// that of another probe.
+/// Names of keys that tell where a hit's function was called. A field of that name comes first.
 const CALLER: &str = "caller";
 const STACK: &str = "stack";
 
@@ -207,8 +206,8 @@ pub fn number(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
     }
 }
 
-/// Checks that an expression has values that tell groups apart: also a field that formats itself,
-/// whose text they are, and callers, if `may_be_callers`, which are known before the exit of a call.
+/// Checks that an expression has values that tell groups apart. A field that formats itself has its
+/// text. If `may_be_callers`, callers are such values, too, before the exit of a call.
 pub fn groups(node: &Node, scope: &Scope<'_>, may_be_callers: bool) -> Result<(), Mismatch> {
     if node.shown_field(scope).is_some() {
         return Ok(());

@@ -56,9 +56,9 @@ use probe_report::source::{Period, Since};
 ///
 /// `by(a, b)` follows, with at most four keys. Numbers and keys are expressions as in
 /// [`Predicate`], or `caller` and `stack`, if no probe has such a field: the functions that called,
-/// which need no probes. Each probe has groups of its own. Of a function, each call counts once: at its entry, or at its exit
-/// if a field or the time is known only there. A key may be of the entry although the number is of
-/// the exit.
+/// which need no probes. Each probe has groups of its own. Of a function, each call counts once: at
+/// its entry, or at its exit if a field or the time is known only there. A key may be of the entry
+/// although the number is of the exit.
 ///
 /// Texts are shown in parts, and stay apart, if they are longer than 128 bytes divided by the
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024

@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
         Some(self.word(start - 8)?.wrapping_sub(1))
     }
 
-    /// Goes on with the frame of the caller, if that is known.
+    /// Steps to the frame of the caller. Returns whether that is known.
     #[inline(never)]
     pub(super) fn leave(&mut self, cache: &Cache<'_>) -> bool {
         matches!(self.step(cache), Step::Caller)
