@@ -2,10 +2,11 @@
 //! DWARF 5 6.4). [`rule`](UnwindTables::rule) uses no heap, so that a hit may call it.
 //!
 //! A rule is one of the few that compilers emit: the frame begins at a distance from `rsp` or
-//! `rbp`, the return address lies below its beginning, and `rbp` is kept in place or in the frame.
-//! Any other one is none.
+//! `rbp`, the return address lies below its beginning, `rbp` is kept in place or in the frame, and
+//! the caller's `rsp` is the frame's beginning. Any other one is none.
 //!
-//! Cost: a search in a sorted table, and the instructions of one function: under a microsecond.
+//! Cost: a search in a sorted table, and the instructions of one function: under a microsecond. The
+//! rules take 2 KB of the stack.
 
 use addr2line::gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, LittleEndian, Pointer,
@@ -67,12 +68,13 @@ pub enum FramePointer {
     At(i32),
 }
 
-/// Room for the rules of one row: all registers of the architecture that a call may keep, and some.
+/// Room for the rules of three rows, so that a function may remember two: all integer registers and
+/// the return address, which the kernel's frames tell.
 struct OnStack;
 
 impl<T: ReaderOffset> UnwindContextStorage<T> for OnStack {
-    type Rules = [(Register, RegisterRule<T>); 20];
-    type Stack = [UnwindTableRow<T, Self>; 4];
+    type Rules = [(Register, RegisterRule<T>); 17];
+    type Stack = [UnwindTableRow<T, Self>; 3];
 }
 
 type Table<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;
@@ -90,11 +92,12 @@ impl UnwindTables<'_> {
         if !function.contains(addr) {
             return None;
         }
-        if function.is_signal_trampoline() {
-            return Some(FrameRule::Signal);
-        }
         let mut context = UnwindContext::<_, OnStack>::new_in();
         let row = function.unwind_info_for_address(&frames, &bases, &mut context, addr).ok()?;
+        // Other code that a signal may interrupt anywhere is marked, too.
+        if function.is_signal_trampoline() && matches!(row.cfa(), CfaRule::Expression(_)) {
+            return Some(FrameRule::Signal);
+        }
         rule(row)
     }
 }
@@ -105,6 +108,10 @@ fn rule(row: &UnwindTableRow<usize, OnStack>) -> Option<FrameRule> {
         Some(RegisterRule::Offset(-8)) => (),
         Some(RegisterRule::Undefined) => return Some(FrameRule::Outermost),
         _ => return None,
+    }
+    // The way in of a hit steps back over the red zone.
+    if !matches!(row.register(X86_64::RSP), None | Some(RegisterRule::ValOffset(0))) {
+        return None;
     }
     let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
     let base = match register {
@@ -204,6 +211,56 @@ mod tests {
             }
         }
         assert!(found > 10_000 && untold < found / 100, "{found} {untold}");
+    }
+
+    /// Makes the tables of one function at 0x1000, of 16 bytes, with these instructions.
+    fn made(augmentation: &str, instructions: &[u8]) -> Sections {
+        let entry = |parts: &[&[u8]]| {
+            let mut bytes = parts.concat();
+            bytes.resize(bytes.len().next_multiple_of(8) + 4, 0);
+            [&u32::try_from(bytes.len()).unwrap().to_le_bytes()[..], &bytes].concat()
+        };
+        // Version 1, factors 1 and -8, the return address in 16, nothing more; CFA = rsp + 8, and
+        // the return address below it.
+        let common =
+            entry(&[&[0; 4], &[1], augmentation.as_bytes(), &[0, 1, 0x78, 16, 0, 12, 7, 8, 0x90, 1]]);
+        let place = u32::try_from(common.len()).unwrap();
+        let range = [0x1000_u64, 16].map(u64::to_le_bytes).concat();
+        let function = entry(&[&(place + 4).to_le_bytes(), &range, &[0], instructions]);
+        let frames = (0x4000, [&common[..], &function, &[0; 4]].concat());
+        // All numbers are plain ones.
+        let rows = [0x1000, 0x4000 + u64::from(place)].map(u64::to_le_bytes).concat();
+        let header = [&[1, 4, 3, 4], &0x4000_u64.to_le_bytes()[..], &1_u32.to_le_bytes(), &rows].concat();
+        [(0x2000, header), frames]
+    }
+
+    #[test]
+    fn rules_of_few_functions() {
+        let at_rsp = |offset| {
+            let (base, frame_pointer) = (FrameBase::StackPointer, FramePointer::InPlace);
+            Some(FrameRule::Frame { base, offset, frame_pointer })
+        };
+        // rsp, from the frame's beginning.
+        let stepped = |bytes: &[u8]| [&[0x14, 7], bytes].concat();
+        // The frame begins at what rsp + 160 points to.
+        let by_expression = [15, 4, 0x77, 160, 1, 6];
+        for (augmentation, instructions, rule) in [
+            ("z", vec![], at_rsp(8)),
+            ("z", vec![14, 48], at_rsp(48)),
+            ("z", stepped(&[0]), at_rsp(8)),
+            ("z", stepped(&[16]), None),
+            ("z", stepped(&[0x70]), None),
+            ("z", by_expression.to_vec(), None),
+            ("zS", by_expression.to_vec(), Some(FrameRule::Signal)),
+            ("zS", vec![14, 48], at_rsp(48)),
+            ("z", vec![7, 16], Some(FrameRule::Outermost)),
+            // Two rows are remembered.
+            ("z", vec![10, 14, 16, 10, 14, 24, 11, 11, 14, 32], at_rsp(32)),
+        ] {
+            let sections = made(augmentation, &instructions);
+            assert_eq!(tables(&sections).rule(0x1008), rule, "{augmentation} {instructions:?}");
+            assert_eq!(tables(&sections).rule(0x1010), None);
+        }
     }
 
     #[test]

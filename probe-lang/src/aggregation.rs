@@ -89,9 +89,10 @@ impl Aggregation {
         Ok(Self { text: text.into(), function, value, keys })
     }
 
-    /// Checks that a key, by its number, has values that can be told apart.
-    pub fn key_fits(&self, key: usize, scope: &Scope<'_>) -> Result<(), Mismatch> {
-        self.keys.get(key).map_or(Ok(()), |key| groups(key, scope))
+    /// Checks that a key, by its number, has values that can be told apart. `callers` has a bit for
+    /// each key that is no field but callers.
+    pub fn key_fits(&self, key: usize, scope: &Scope<'_>, callers: u8) -> Result<(), Mismatch> {
+        self.keys.get(key).map_or(Ok(()), |node| groups(node, scope, callers >> key & 1 != 0))
     }
 
     /// Checks that the value is a number.

@@ -206,15 +206,15 @@ pub fn number(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
     }
 }
 
-/// Checks that an expression has values that tell groups apart: also a field that formats itself,
-/// whose text they are, and callers, which are known before the exit of a call.
-pub fn groups(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> {
+/// Checks that an expression has values that tell groups apart. A field that formats itself has its
+/// text. If `may_be_callers`, callers are such values, too, before the exit of a call.
+pub fn groups(node: &Node, scope: &Scope<'_>, may_be_callers: bool) -> Result<(), Mismatch> {
     if node.shown_field(scope).is_some() {
         return Ok(());
     }
     if node.callers(scope).is_some() {
         // The exit of a function in Rust may be in a function that it calls.
-        let is_known = !scope.has_latency;
+        let is_known = may_be_callers && !scope.has_latency;
         let unknown = || Mismatch::Unknown { name: node.to_string(), at: node.at };
         return is_known.then_some(()).ok_or_else(unknown);
     }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::{fs, mem};
 
+use object::{Object, ObjectSymbol};
 use probe_build::Sites;
 use probe_runtime::{Aggregate, probes, select, sleds};
 use probe_tests::c::{Compiler, Language, Recipe};
@@ -142,6 +143,62 @@ fn callers_at_sleds_are_what_the_program_says() {
             let library = Library::open(&recipe.build(ROOT).0);
             sleds::look_ahead();
             check(&library, &recipe.name(), has_exits);
+            library.close();
+        }
+    }
+}
+
+/// Puts the names of functions in the place of addresses in this file, which is loaded.
+fn named(tally: Tally, path: &Path, library: &Library) -> Tally {
+    let file = fs::read(path).unwrap();
+    let file = object::File::parse(&*file).unwrap();
+    let callee = file.symbols().find(|symbol| symbol.name() == Ok("callee")).unwrap().address();
+    let base = library.symbol("callee").addr() as u64 - callee;
+    let symbols = file.symbol_map();
+    let name = |part: &str| match part.strip_prefix("0x") {
+        Some(digits) => {
+            let addr = u64::from_str_radix(digits, 16).unwrap();
+            symbols.containing(addr - base).unwrap().name().to_owned()
+        }
+        None => part.to_owned(),
+    };
+    let mut names = Tally::new();
+    for (stack, calls) in tally {
+        *names.entry(stack.split(';').map(name).collect::<Vec<_>>().join(";")).or_default() += calls;
+    }
+    names
+}
+
+/// The second library lies where the first one was, without a report in between.
+#[test]
+fn callers_in_a_library_that_was_built_anew() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let attach = |text| select("callee").unwrap().attach(Aggregate::new(text).unwrap()).unwrap();
+    for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+        let [framed, frameless] = ["-O0 -fno-omit-frame-pointer", "-O2 -fomit-frame-pointer"].map(|flags| {
+            let flags =
+                if sites == Sites::EntryReturn { flags.to_owned() } else { format!("{flags} -DHOOKED") };
+            Recipe::new(Compiler::Gcc, Language::C, sites, &flags).files(&["callers.c"]).build(ROOT).0
+        });
+        for paths in [[&framed, &frameless], [&frameless, &framed]] {
+            let [first, second] = paths.map(PathBuf::as_path);
+            let library = Library::open(first);
+            (0..2).for_each(|_| _ = play(&library));
+            assert!(!probes().is_empty());
+            let (callers, stacks) = (attach("count by(caller)"), attach("count by(stack)"));
+            // Each thread has seen its rules.
+            play(&library);
+            (_, _) = (callers.reset(), stacks.reset());
+            library.close();
+            let library = Library::open(second);
+            assert!(!probes().is_empty());
+            let expected = play(&library);
+            assert_eq!(
+                named(tally(&callers), second, &library),
+                by_caller(&expected),
+                "{sites:?} {second:?}"
+            );
+            assert_eq!(inside(&named(tally(&stacks), second, &library)), expected, "{sites:?} {second:?}");
             library.close();
         }
     }

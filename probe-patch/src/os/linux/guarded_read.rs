@@ -102,6 +102,11 @@ pub fn text_len(start: usize, most: usize) -> Option<usize> {
     }
 }
 
+/// Returns whether reading takes no system call.
+pub fn is_by_fault() -> bool {
+    METHOD.load(Ordering::Acquire) == ReadMethod::Fault as u8
+}
+
 /// Returns whether these bytes can be read. Before the first [`prepare`], all texts are those of
 /// Rust, and the answer is `true` without a look.
 pub fn is_readable(start: usize, len: usize) -> bool {

@@ -102,12 +102,13 @@ impl Groups {
 
     /// Returns the groups as folded stacks, for tools that draw flame graphs: `key;…;probe number`,
     /// and a stack for its key. The number is the sum, the time in nanoseconds, or else the hits. A
-    /// semicolon in another key becomes a colon.
+    /// semicolon in another key becomes a colon, and so does a control character.
     pub fn to_folded(&self) -> String {
         let mut folded = String::new();
         for group in &self.rows {
             let key = |(at, key): (usize, &String)| {
-                if group.stack == Some(at) { key.clone() } else { key.replace(';', ":") }
+                let is_stack = group.stack == Some(at);
+                key.replace(|it: char| it.is_control() || (it == ';' && !is_stack), ":")
             };
             let keys = group.keys.iter().enumerate().filter(|_| !group.is_others).map(key);
             let mut names: Vec<_> = keys.filter(|key| !key.is_empty()).collect();

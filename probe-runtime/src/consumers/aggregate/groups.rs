@@ -11,7 +11,7 @@ use super::table::{PLAIN, Table, range};
 use super::{AggregateFunction as Function, Prepared};
 use crate::engine::per_thread::Local;
 use crate::engine::registry::ProbeInfo;
-use crate::engine::stacks::Rules;
+use crate::engine::stacks::{Callers, Rules};
 use probe_lang::aggregation::Aggregation;
 use probe_report::reports::{Figures, Group, Groups, Number, Threads};
 use probe_report::was;
@@ -53,7 +53,7 @@ pub(super) fn read<'a>(
             is_others: of.is_none(),
             is_time: is_time(of),
             thread: thread.filter(|_| of.is_some() && !has_field(of, THREAD)),
-            stack: stack.filter(|_| of.is_some() && !has_field(of, STACK)),
+            stack: stack.filter(|at| of.is_some() && prepared.caller_keys >> at & 1 != 0),
             keys: match of {
                 Some(_) => texts,
                 None => vec!["-".to_owned(); aggregation.keys.len()],
@@ -68,6 +68,9 @@ pub(super) fn read<'a>(
     match without_room.map(Group::count).sum() {
         0 => (),
         hits => notes.push(format!("{} left without a stack: there are too many", was(hits, "hit"))),
+    }
+    if prepared.callers.as_ref().is_some_and(Callers::are_outdated) {
+        notes.push("callers in libraries of late are not known: too many came and went".to_owned());
     }
     let threads = if thread.is_some() { threads(prepared) } else { Threads::default() };
     Groups::new(aggregation, groups, threads, prepared.memory.lost(), notes, prepared.since.period())

@@ -55,10 +55,10 @@ use probe_report::source::{Period, Since};
 /// | `latency` | calls, and the mean, 50th and 99th percentile and maximum of their times |
 ///
 /// `by(a, b)` follows, with at most four keys. Numbers and keys are expressions as in
-/// [`Predicate`], or `caller` and `stack`: the functions that called, which need no probes. Each
-/// probe has groups of its own. Of a function, each call counts once: at its entry, or at its exit
-/// if a field or the time is known only there. A key may be of the entry although the number is of
-/// the exit.
+/// [`Predicate`], or `caller` and `stack`, if no probe has such a field: the functions that called,
+/// which need no probes. Each probe has groups of its own. Of a function, each call counts once: at
+/// its entry, or at its exit if a field or the time is known only there. A key may be of the entry
+/// although the number is of the exit.
 ///
 /// Texts are shown in parts, and stay apart, if they are longer than 128 bytes divided by the
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024
@@ -100,6 +100,8 @@ struct Prepared {
     /// Whether sums are fractions. Set by the first probes.
     is_float: OnceLock<bool>,
     cells: usize,
+    /// A bit for each key that asks for callers. The first probes decide.
+    caller_keys: u8,
     /// If keys ask for callers.
     callers: Option<Callers>,
     /// The groups, and then the stacks.
@@ -209,19 +211,30 @@ impl Aggregate {
         }
     }
 
-    /// Gets ready for callers, if keys may ask for them.
-    fn callers(&self) -> Option<Callers> {
+    /// Returns the keys that ask for callers: none of the probes has a field of that name.
+    fn caller_keys(&self, probes: &ProbeSet) -> u8 {
+        let infos = probes.probes();
+        let fields: Vec<_> = infos.iter().flat_map(fields).collect();
+        let scope = Scope { fields: &fields, has_latency: true };
+        let asks = self.aggregation.keys.iter().map(|key| u8::from(key.callers(&scope).is_some()));
+        asks.zip(0..).map(|(asks, number)| asks << number).sum()
+    }
+
+    /// Gets ready for callers, if these keys ask for them.
+    fn callers(&self, caller_keys: u8) -> Option<Callers> {
         let none = Scope { fields: &[], has_latency: true };
-        let kinds: Vec<_> = self.aggregation.keys.iter().filter_map(|key| key.callers(&none)).collect();
+        let keys = self.aggregation.keys.iter().zip(0..);
+        let asking = keys.filter(|(_, number)| caller_keys >> number & 1 != 0);
+        let kinds: Vec<_> = asking.filter_map(|(key, _)| key.callers(&none)).collect();
         (!kinds.is_empty()).then(|| Callers::new(kinds.contains(&CallersKind::Stack)))?
     }
 
-    fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
+    fn plan(&self, probes: &ProbeSet, caller_keys: u8) -> Result<Plan, Error> {
         let is_latency = self.aggregation.function == AggregateFunction::Latency;
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
             text: &self.aggregation.text,
-            keys: &|key, scope| self.aggregation.key_fits(key, scope),
+            keys: &|key, scope| self.aggregation.key_fits(key, scope, caller_keys),
             key_count: self.aggregation.keys.len(),
             value: &|scope| self.aggregation.value_fits(scope),
             asks_latency: is_latency || self.aggregation.uses("latency"),
@@ -279,8 +292,7 @@ impl Aggregate {
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
         let is_inside = !matches!(info.kind(), Kind::Exit | Kind::Drop | Kind::Suspend);
-        let asks_callers = self.aggregation.keys.iter().any(|key| key.callers(&scope).is_some());
-        if asks_callers && prepared.callers.is_none() {
+        if prepared.caller_keys != 0 && prepared.callers.is_none() {
             return Err(Error::Consumer(no_callers.into()));
         }
         let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
@@ -498,9 +510,11 @@ impl Consumer for Aggregate {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let callers = self.callers();
+        let caller_keys = self.caller_keys(probes);
+        let callers = self.callers(caller_keys);
         let words = table::words(self.cells()) + callers.as_ref().map_or(0, Callers::words);
         let prepared = Prepared {
+            caller_keys,
             callers,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
@@ -509,7 +523,7 @@ impl Consumer for Aggregate {
             memory: PerThread::new(words)?,
             since: Since::now(),
         };
-        let plan = self.plan(probes)?;
+        let plan = self.plan(probes, caller_keys)?;
         // An error about its fields comes first.
         plan.check()?;
         self.add(&prepared, &plan)?;
@@ -522,10 +536,14 @@ impl Consumer for Aggregate {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
         let set = self.filter.joined_by(probes);
-        let plan = self.plan(&set)?;
+        let plan = self.plan(&set, prepared.caller_keys)?;
         self.filter.check(&set)?;
         self.add(prepared, &plan)?;
         self.filter.join(&set, plan)
+    }
+
+    fn look_at_objects(&self) {
+        self.groups.get().and_then(|it| it.callers.as_ref()).into_iter().for_each(Callers::look);
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {

@@ -237,6 +237,10 @@ impl<C: Consumer, F: Filter> Consumer for Filtered<C, F> {
         self.inner.pairs_calls()
     }
 
+    fn look_at_objects(&self) {
+        self.inner.look_at_objects();
+    }
+
     fn wanted_fields(&self) -> WantedFields {
         self.filter.wanted_fields().and(self.inner.wanted_fields())
     }

@@ -160,6 +160,11 @@ pub trait Consumer: Send + Sync + 'static {
         WantedFields::default()
     }
 
+    /// Learns that objects have come or gone, before sites in them are active. It is called under
+    /// this crate's locks and the dynamic linker's, and uses neither this crate nor the linker.
+    #[doc(hidden)]
+    fn look_at_objects(&self) {}
+
     /// Returns the part of `hit` that needs few registers, for a consumer of this crate. Called
     /// once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -186,6 +191,10 @@ impl<C: Consumer> Listener for C {
 
     fn needs_order(&self) -> bool {
         Consumer::needs_order(self)
+    }
+
+    fn look_at_objects(&self) {
+        Consumer::look_at_objects(self);
     }
 
     #[inline(always)]
@@ -229,6 +238,7 @@ macro_rules! forward_to_consumer {
             fn recorder(&self) -> Option<Recorder>;
             fn wanted_fields(&self) -> WantedFields;
             fn quick(&self) -> Option<Quick>;
+            fn look_at_objects(&self);
             fn attached(&self, switch: Switch) -> Result<(), Error>;
             fn hit(&self, event: &Event<'_>);
         }

@@ -57,12 +57,16 @@ impl Control {
         self.exclude_taken_sites(ids, frozen, loaded);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for &id in ids {
-            let is_visible =
-                cfg!(probe_backend = "patched") || self.attachments.state_of(id) == ProbeState::Active;
-            self.attachments.probes.show(id, self.registry.definitions(id, loaded), is_visible);
             for slot in self.attachments.probes.slots(id) {
                 by_attachment.entry(slot.attachment()).or_default().push(id);
             }
+        }
+        let records = by_attachment.keys().filter_map(|attachment| self.attachments.record(*attachment));
+        records.for_each(|record| record.subscription.look_at_objects());
+        for &id in ids {
+            let is_visible =
+                cfg!(probe_backend = "patched") || self.attachments.state_of(id) == ProbeState::Active;
+            self.attachments.probes.show(id, self.registry.definitions(id, loaded), is_visible);
         }
         self.keep_infos(ids, loaded);
         by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_unasked(attachment, &ids, loaded));

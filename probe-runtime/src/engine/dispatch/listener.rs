@@ -80,6 +80,9 @@ pub(crate) trait Listener: Send + Sync + 'static {
         false
     }
 
+    /// Learns that objects have come or gone, before their sites are active.
+    fn look_at_objects(&self) {}
+
     /// Handles a hit, on its thread.
     fn hit(&self, event: &Event<'_>);
 }

@@ -226,6 +226,13 @@ impl Subscription {
         self.listener.load(Ordering::Relaxed)
     }
 
+    /// Tells the consumer that objects have come or gone. The holder of the control lock calls it,
+    /// while no object can be unloaded.
+    pub(crate) fn look_at_objects(&self) {
+        let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        owner.iter().for_each(|owner| owner.look_at_objects());
+    }
+
     /// Returns the wrapper of a replacement, which runs instead of the function.
     pub(super) fn wrapper(&self) -> Option<Arc<Wrapper>> {
         self.wrapper.clone()

@@ -9,6 +9,7 @@ use super::objects::Objects;
 use super::walk::{Cache, MOST_WORDS, Rules, Walk};
 use crate::engine::dispatch::Event;
 use crate::engine::os::guarded_read;
+use probe_core::abi::ValueRef;
 
 /// Finds callers for one attachment.
 pub(crate) struct Callers {
@@ -20,15 +21,18 @@ impl Callers {
     /// Gets ready for callers, and for stacks if they are asked for.
     #[expect(clippy::unnecessary_wraps, reason = "other builds know none")]
     pub(crate) fn new(keeps_stacks: bool) -> Option<Self> {
-        if keeps_stacks {
-            guarded_read::prepare();
-        }
+        guarded_read::prepare();
         Some(Self { objects: Objects::new(), keeps_stacks })
     }
 
     /// Learns of objects that have come or gone.
     pub(crate) fn look(&self) {
         self.objects.look();
+    }
+
+    /// Returns whether objects came or went more often than there is room for.
+    pub(crate) fn are_outdated(&self) -> bool {
+        self.objects.is_outdated()
     }
 
     /// Returns the words of memory that a thread needs for its stacks.
@@ -43,7 +47,13 @@ impl Callers {
         let at = event.site_registers()?;
         match at.return_address() {
             Some(returns_to) => Some(returns_to.wrapping_sub(1)),
-            None => Walk::at_site(&at).caller(&Cache::new(rules, &self.objects)),
+            None => {
+                let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
+                if has_failed(event) && !walk.leave(&cache) {
+                    return None;
+                }
+                walk.caller(&cache)
+            }
         }
     }
 
@@ -55,7 +65,11 @@ impl Callers {
         let (len, number) = match event.site_registers() {
             Some(at) => {
                 let cache = Cache::new(rules, &self.objects);
-                Walk::at_site(&at).calls(at.is_at_return, &cache, &mut calls)
+                let mut walk = Walk::at_site(&at, rules);
+                if !at.is_at_return && has_failed(event) {
+                    walk.leave(&cache);
+                }
+                walk.calls(at.is_at_return, &cache, &mut calls)
             }
             None => (0, StackNumber::new()),
         };
@@ -72,4 +86,11 @@ impl Callers {
     pub(crate) fn names(&self, calls: &BTreeSet<u64>) -> Arc<HashMap<u64, String>> {
         self.objects.names(calls)
     }
+}
+
+/// Returns whether a field of Rust has panicked. Then the site's function has called another one,
+/// which makes the hit.
+#[inline(always)]
+fn has_failed(event: &Event<'_>) -> bool {
+    event.values().first().is_some_and(|value| matches!(value.get(), ValueRef::Failed))
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::by_probe::Appended;
 use crate::engine::control::ForkSafe;
@@ -36,6 +38,8 @@ struct List {
 /// may be reading them, and addresses of then have names.
 pub(super) struct Objects {
     lists: Appended<List>,
+    /// Whether there was no room for a list.
+    is_outdated: AtomicBool,
     /// By the addresses of calls.
     names: ForkSafe<HashMap<u64, String>>,
     /// The number of this process: a forked child looks no more.
@@ -43,10 +47,10 @@ pub(super) struct Objects {
 }
 
 impl Known {
-    fn new(object: Object, tables: Option<UnwindCopy>) -> Arc<Self> {
+    fn new(object: Object, tables: Option<UnwindCopy>) -> Self {
         let mut hasher = DefaultHasher::new();
         (object.identity(), tables.as_ref().filter(|_| !object.is_main)).hash(&mut hasher);
-        Arc::new(Self { object, tables, identity: hasher.finish() })
+        Self { object, tables, identity: hasher.finish() }
     }
 
     fn rule(&self, addr: u64) -> Option<FrameRule> {
@@ -57,18 +61,24 @@ impl Known {
 impl Objects {
     pub(super) fn new() -> Self {
         let lists = Appended::new(Vec::new(), MOST_LISTS);
-        let objects = Self { lists, names: ForkSafe::new(HashMap::new()), process: fork::process() };
+        let (is_outdated, names) = (AtomicBool::new(false), ForkSafe::new(HashMap::new()));
+        let objects = Self { lists, is_outdated, names, process: fork::process() };
         objects.look();
         objects
     }
 
     /// Brings the list up to date. Without room, hits go on with the last list.
     pub(super) fn look(&self) {
-        if fork::process() == self.process
-            && let Some(list) = freeze(|frozen| Self::new_list(frozen, self.lists.last()))
-        {
-            self.lists.add(vec![list]);
+        if fork::process() == self.process {
+            // Of two threads, the one with the later list adds it later.
+            let add = |list| _ = self.lists.add(vec![list]) || self.is_outdated.swap(true, Relaxed);
+            freeze(|frozen| Self::new_list(frozen, self.lists.last()).map(add));
         }
+    }
+
+    /// Returns whether there was no room for the list of now.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Relaxed)
     }
 
     /// Returns the list of now; `None` if it is the last one.
@@ -77,11 +87,15 @@ impl Objects {
         if last.is_some_and(|last| last.generation == generation) {
             return None;
         }
-        // Once something was unloaded, others may be in its place.
+        // Once something was unloaded, others may be in its place: only their tables tell.
         let kept = last.filter(|last| generation.has_lost_none_since(last.generation));
         let known =
             |object: &Object| kept?.objects.iter().find(|known| known.object == *object).map(Arc::clone);
-        let mut objects = frozen.every_with_tables(known, Known::new);
+        let same = |new: Known| {
+            let of_last = last.and_then(|last| last.objects.iter().find(|it| it.identity == new.identity));
+            of_last.map_or_else(|| Arc::new(new), Arc::clone)
+        };
+        let mut objects = frozen.every_with_tables(known, |object, tables| same(Known::new(object, tables)));
         objects.sort_by_key(|known| start(known));
         Some(List { generation, objects: objects.into() })
     }

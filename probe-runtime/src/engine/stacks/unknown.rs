@@ -21,6 +21,10 @@ impl Callers {
         match *self {}
     }
 
+    pub(crate) fn are_outdated(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn words(&self) -> usize {
         match *self {}
     }

@@ -32,10 +32,52 @@ const INTERRUPTED: [u64; 3] = [120, 160, 168];
 /// ```text
 /// entry   the address, with the number of the list of objects in its upper bits │ the rule
 /// ```
-pub(crate) struct Rules([[AtomicU64; 2]; RULES]);
+pub(crate) struct Rules {
+    entries: [[AtomicU64; 2]; RULES],
+    pages: KnownPages,
+}
 
 // SAFETY: atomics only. No address is 0.
 unsafe impl Zeroed for Rules {}
+
+/// The pages of a thread's stack that system calls have found readable, where no read may fault.
+/// While the thread is in one of them, or right below, those above it stay.
+struct KnownPages {
+    from: AtomicU64,
+    until: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// System calls of a thread's life, for its stacks.
+const MOST_CALLS: u64 = 1024;
+/// The size of the largest frame.
+const LARGEST: u64 = 1024 * 1024;
+
+impl KnownPages {
+    /// Adds the pages above these, as far as a place. Returns all that can be read.
+    fn grow(&self, (start, mut end): (u64, u64), place: u64) -> Option<(u64, u64)> {
+        let [from, until] = [&self.from, &self.until].map(|it| it.load(Relaxed));
+        let is_known = from <= end && start <= until;
+        if is_known {
+            end = end.max(until);
+        }
+        if place < start || place.saturating_sub(end) > LARGEST {
+            return None;
+        }
+        while end <= place {
+            let calls = self.calls.load(Relaxed);
+            if calls == MOST_CALLS {
+                return None;
+            }
+            self.calls.store(calls + 1, Relaxed);
+            guarded_read::is_readable(usize::try_from(end).ok()?, 8).then_some(())?;
+            end = end.checked_add(PAGE)?;
+            self.from.store(if is_known { from.min(start) } else { start }, Relaxed);
+            self.until.store(end, Relaxed);
+        }
+        Some((start, end))
+    }
+}
 
 /// The rules that a thread has seen, before the tables.
 pub(super) struct Cache<'a> {
@@ -55,7 +97,7 @@ impl<'a> Cache<'a> {
     fn rule(&self, addr: u64) -> Rule {
         #[expect(clippy::cast_possible_truncation, reason = "less than the number of rules")]
         let at = (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RULES.ilog2())) as usize;
-        let [known, rule] = &self.rules.0[at];
+        let [known, rule] = &self.rules.entries[at];
         if known.load(Relaxed) == addr ^ self.number {
             return Rule::of_word(rule.load(Relaxed));
         }
@@ -65,7 +107,7 @@ impl<'a> Cache<'a> {
     #[inline(never)]
     fn search(&self, addr: u64, at: usize) -> Rule {
         let found = Rule::of(self.objects.rule(addr));
-        let [known, rule] = &self.rules.0[at];
+        let [known, rule] = &self.rules.entries[at];
         rule.store(found.word(), Relaxed);
         known.store(addr ^ self.number, Relaxed);
         found
@@ -73,13 +115,14 @@ impl<'a> Cache<'a> {
 }
 
 /// A place on the way from a site to its callers.
-pub(super) struct Walk {
+pub(super) struct Walk<'a> {
     /// The address of the frame's call, or of the instruction that a signal has interrupted.
     at: u64,
     stack_pointer: u64,
     frame_pointer: u64,
     /// The pages that can be read.
     readable: (u64, u64),
+    pages: &'a KnownPages,
 }
 
 /// A step of a walk.
@@ -90,10 +133,10 @@ enum Step {
     Unknown,
 }
 
-impl Walk {
+impl<'a> Walk<'a> {
     /// Begins in the frame of a site's function.
     #[inline(always)]
-    pub(super) fn at_site(registers: &SiteRegisters) -> Self {
+    pub(super) fn at_site(registers: &SiteRegisters, rules: &'a Rules) -> Self {
         let stack_pointer = registers.stack_pointer as u64;
         let page = stack_pointer / PAGE * PAGE;
         Self {
@@ -101,12 +144,13 @@ impl Walk {
             stack_pointer,
             frame_pointer: registers.frame_pointer as u64,
             readable: (page, page + PAGE),
+            pages: &rules.pages,
         }
     }
 
     /// Returns the address of the call that led to the frame's function.
     #[inline(always)]
-    pub(super) fn caller(&self, cache: &Cache<'_>) -> Option<u64> {
+    pub(super) fn caller(mut self, cache: &Cache<'_>) -> Option<u64> {
         let rule = cache.rule(self.at);
         let base = match rule.kind() {
             Kind::FromStackPointer => self.stack_pointer,
@@ -117,9 +161,13 @@ impl Walk {
         if start <= self.stack_pointer {
             return None;
         }
-        // SAFETY: by the tables of the code that runs, the return address of a frame that has not
-        // returned.
-        Some(unsafe { word(start.wrapping_sub(8)) }.wrapping_sub(1))
+        Some(self.word(start - 8)?.wrapping_sub(1))
+    }
+
+    /// Steps to the frame of the caller. Returns whether that is known.
+    #[inline(never)]
+    pub(super) fn leave(&mut self, cache: &Cache<'_>) -> bool {
+        matches!(self.step(cache), Step::Caller)
     }
 
     /// Fills in the calls that led to the frame's function, from the innermost one, and a mark
@@ -174,7 +222,7 @@ impl Walk {
     /// caller's frame pointer.
     #[inline(always)]
     fn return_to(&mut self, start: u64, frame_pointer_at: Option<u64>) -> Step {
-        if start <= self.stack_pointer || !start.is_multiple_of(8) {
+        if start <= self.stack_pointer {
             return Step::Unknown;
         }
         let Some(returns_to) = self.word(start - 8) else { return Step::Unknown };
@@ -207,9 +255,12 @@ impl Walk {
         }
     }
 
-    /// Reads a word of the stack, if it can be read.
+    /// Reads a word of the stack, if it is aligned and can be read.
     #[inline(always)]
     fn word(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
         if !(self.readable.0..self.readable.1).contains(&at) {
             self.see(at)?;
         }
@@ -220,10 +271,13 @@ impl Walk {
     /// Makes sure that a word can be read.
     #[inline(never)]
     fn see(&mut self, at: u64) -> Option<()> {
-        let start = usize::try_from(at).ok()?;
-        (at.is_multiple_of(8) && guarded_read::is_readable(start, 8)).then_some(())?;
         let page = at / PAGE * PAGE;
-        self.readable = (page, page.checked_add(PAGE)?);
+        self.readable = if guarded_read::is_by_fault() {
+            guarded_read::is_readable(usize::try_from(at).ok()?, 8).then_some(())?;
+            (page, page.checked_add(PAGE)?)
+        } else {
+            self.pages.grow(self.readable, at)?
+        };
         Some(())
     }
 }
