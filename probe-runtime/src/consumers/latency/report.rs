@@ -168,7 +168,8 @@ impl FunctionLatency {
     }
 }
 
-/// The measurements of all functions, from [`Latency::latencies`].
+/// The measurements of all functions, from
+/// [`Latency::latencies`](crate::Latency::latencies).
 ///
 /// This is a list, with the function of the most time in itself first. It prints as a table of the
 /// functions that were called.
@@ -238,8 +239,8 @@ impl Latencies {
     }
 
     /// Returns the measurements after an earlier reading of the same attachment: the calls that
-    /// ended in between, their times and quantiles. Unlike [`reset`](Latency::reset), this does not
-    /// affect other readers of the attachment.
+    /// ended in between, their times and quantiles. Unlike [`reset`](crate::Latency::reset), this
+    /// does not affect other readers of the attachment.
     ///
     /// Counts and sums are exact; quantiles are at most 1.6 % off, as always. The extremes of a
     /// part of all calls are not measured: [`min`](FunctionLatency::min) and
