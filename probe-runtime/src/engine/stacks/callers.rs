@@ -45,16 +45,14 @@ impl Callers {
     #[inline(always)]
     pub(crate) fn caller(&self, event: &Event<'_>, rules: &Rules) -> Option<u64> {
         let at = event.site_registers()?;
-        match at.return_address() {
-            Some(returns_to) => Some(returns_to.wrapping_sub(1)),
-            None => {
-                let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
-                if has_failed(event) && !walk.leave(&cache) {
-                    return None;
-                }
-                walk.caller(&cache)
-            }
+        if let Some(returns_to) = at.return_address() {
+            return Some(returns_to.wrapping_sub(1));
         }
+        let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
+        if has_failed(event) && !walk.leave(&cache) {
+            return None;
+        }
+        walk.caller(&cache)
     }
 
     /// Returns the number of the stack of calls that led to a hit's function; `None` if this thread

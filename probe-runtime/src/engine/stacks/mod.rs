@@ -17,9 +17,9 @@
 //! call, once for each page of a thread's stack.
 //!
 //! Life cycle: made when a consumer is prepared ▸ [`look`](Callers::look) after objects may have
-//! come or gone: before sites of new objects are switched, at joins and at reports ▸ dropped with
-//! the consumer. Until the next look, stacks end at code of objects that came meanwhile. If that is in
-//! the place of an unloaded object's, it leads anywhere.
+//! come or gone ▸ dropped with the consumer. Looks are taken before sites of new objects are
+//! switched, at joins and at reports. Until the next look, stacks end at code of objects that came
+//! meanwhile. If that is in the place of an unloaded object's, it leads anywhere.
 //!
 //! Cost: none for other attachments. Attaching copies the tables of libraries, 100 KB of C's. A
 //! thread takes 8 KB for its cache, and for stacks the pages that they fill of 300 KB. The first
