@@ -115,9 +115,10 @@ impl Latency {
     }
 
     /// Splits the time of calls into [CPU time and waits](probe_report::Split), from the kernel's
-    /// records of each thread's switches (Linux). They need no rights, unless `kernel.perf_event_paranoid` is above
-    /// 2; attaching fails where they are not permitted. A hit makes no system call, but for a
-    /// thread's first one. For a future, the time of its polls is split.
+    /// records of each thread's switches (Linux). They need no rights, unless
+    /// `kernel.perf_event_paranoid` is above 2; attaching fails where they are not permitted. A hit
+    /// makes no system call, but for a thread's first one. For a future, the time of its polls is
+    /// split.
     ///
     /// | column | meaning |
     /// |---|---|
