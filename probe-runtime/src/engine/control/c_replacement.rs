@@ -166,6 +166,19 @@ impl<F: CSignature> CFunction<F> {
 }
 
 /// Lets calls of a [`CFunction`] run another function, while it is attached.
+///
+/// ```no_run
+/// use probe_runtime::Attachment;
+/// use probe_runtime::control::{CFunction, CReplacement};
+///
+/// extern "C" fn no_delay(_milliseconds: u32) {}
+///
+/// // SAFETY: the program's `delay` has this type, and nobody relies on the time that it takes.
+/// let replaced: Attachment<CReplacement> =
+///     unsafe { CFunction::<extern "C" fn(u32)>::find("delay")?.replace(no_delay)? };
+/// replaced.pause(); // Calls are the function's again.
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CReplacement {
     /// The address of the function's definition.
