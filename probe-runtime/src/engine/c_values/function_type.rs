@@ -27,6 +27,12 @@ use crate::engine::os::objects::{Frozen, freeze};
 pub trait CSignature: Copy + sealed::Function {}
 
 /// A type whose values are passed to functions of C in one register, or in one word of the stack.
+///
+/// ```
+/// fn is_of_c<T: probe_runtime::control::CType>() {}
+/// is_of_c::<*mut [u8; 64]>();
+/// is_of_c::<f32>();
+/// ```
 pub trait CType: sealed::Value {}
 
 pub(crate) mod sealed {
