@@ -338,7 +338,7 @@ mod tests {
             sent(Part::Cells(vec![cell]), &[&[5, 1, 2], bytes].concat());
         }
         let place = Place { name: "a".into(), depth: 2, is_thread: true, below: 9, ..Place::default() };
-        sent(Part::Places(vec![place]), &[6, 1, 1, b'a', 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 9]);
+        sent(Part::Places(vec![place]), &[6, 1, 1, b'a', 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
         let histogram = Histogram {
             path: "p".into(),
             file: "".into(),
