@@ -286,21 +286,37 @@ fn call_with_values(
     call(&Event::new(definition, hook.probe(), at));
 }
 
-/// Calls a consumer with the values that its attachment reads. The subscription may have lost its
-/// consumer, whose values stay.
+/// Calls a consumer, with the values that its attachment reads if there are some.
 #[cfg(probe_values)]
 #[inline(always)]
 fn call_with_values(
     subscription: &Subscription,
     definition: &Definition,
     hook: &Hook,
-    mut at: HitPlace,
+    at: HitPlace,
     registers: Registers,
     call: impl FnOnce(&Event<'_>),
 ) {
-    let Registers::At { site, captured } = registers else {
-        return call(&Event::new(definition, hook.probe(), at));
-    };
+    match registers {
+        Registers::Unread => call(&Event::new(definition, hook.probe(), at)),
+        Registers::At { site, captured } => {
+            read_values(subscription, definition, hook, at, (site, captured), call);
+        }
+    }
+}
+
+/// Reads the values, and calls the consumer. The subscription may have lost its consumer, whose
+/// values stay. Where nothing is optimised, other hits do without the stack that this takes.
+#[cfg(probe_values)]
+#[inline]
+fn read_values(
+    subscription: &Subscription,
+    definition: &Definition,
+    hook: &Hook,
+    mut at: HitPlace,
+    (site, captured): (usize, *const Captured),
+    call: impl FnOnce(&Event<'_>),
+) {
     let given;
     if let Some(fields) = subscription.site_fields(hook.probe()) {
         // SAFETY: the way in and `capture` have passed both, for this hit.
