@@ -60,16 +60,21 @@ pub(super) fn places(parameters: &[Passing], result: Option<Passing>) -> (Vec<Pl
     (parameters.iter().map(|it| state.next(*it)).collect(), returned)
 }
 
-/// Returns how many words of the stack have parameters of these kinds; `None` if the kind of one
-/// does not tell how it is passed.
-pub fn stack_words<'a>(parameters: impl IntoIterator<Item = &'a Kind>) -> Option<usize> {
+/// Returns the place of each parameter of these kinds at a function's entry; `None` if the kind of
+/// one does not tell how it is passed.
+pub fn entry_places<'a>(parameters: impl IntoIterator<Item = &'a Kind>) -> Option<Vec<Place>> {
     let passing = parameters.into_iter().map(|kind| match kind {
         Kind::Hidden => None,
         Kind::Float(_) => Some(Passing::Registers(Class::Sse, None)),
         _ => Some(Passing::Registers(Class::Integer, None)),
     });
-    let (places, _) = places(&passing.collect::<Option<Vec<_>>>()?, None);
-    Some(places.iter().filter(|place| matches!(place, Place::Memory { .. })).count())
+    Some(places(&passing.collect::<Option<Vec<_>>>()?, None).0)
+}
+
+/// Returns how many words of the stack have parameters of these kinds; `None` as above.
+pub fn stack_words<'a>(parameters: impl IntoIterator<Item = &'a Kind>) -> Option<usize> {
+    let is_on_stack = |place: &&Place| matches!(place, Place::Memory { .. });
+    entry_places(parameters).map(|places| places.iter().filter(is_on_stack).count())
 }
 
 /// The registers and the part of the stack that are in use.

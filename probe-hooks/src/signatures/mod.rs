@@ -34,7 +34,7 @@ mod types;
 
 use std::sync::Arc;
 
-pub use convention::{INTEGERS, stack_words};
+pub use convention::{INTEGERS, entry_places, stack_words};
 pub use debug_info::signatures;
 pub(crate) use debug_info::signatures_of;
 

@@ -12,11 +12,10 @@ use std::sync::OnceLock;
 use super::call_site::ModuleSite;
 use crate::engine::dispatch::{ReadAs, ReadFrom, Reading};
 use crate::engine::entry::backend::registers::StoredRegister;
-use crate::engine::entry::backend::wrapper::{
-    argument_in_register, argument_on_stack, floating_argument, result,
-};
+use crate::engine::entry::backend::wrapper::{argument_in_register, argument_on_stack, result};
 use crate::engine::error::Error;
 use probe_core::abi::{Convention, Definition, Kind};
+use probe_hooks::signatures::{Kind as ValueKind, Place, entry_places};
 use probe_lang::modules::{CType, Function, RESULT, parse};
 
 /// The modules of this crate, and their texts.
@@ -142,31 +141,33 @@ fn is_kept(reading: &Reading) -> bool {
     matches!(reading.from, ReadFrom::Memory { .. })
 }
 
-/// Returns the number of words on the stack, and how arguments are read: the first six integers
-/// and the first eight floating-point numbers are in registers (System V ABI, 3.2.3).
+/// Returns the number of words on the stack, and how arguments are read.
 fn arguments(parameters: &[(String, CType)]) -> (u32, Vec<(String, Reading)>) {
-    let (mut integers, mut floats, mut words) = (0, 0, 0);
-    let stack = |offset| match StoredRegister::of(7) {
-        Some(base) => ReadFrom::Memory { base, offset },
-        None => ReadFrom::Nowhere,
+    let kind = |(_, ty): &(String, CType)| {
+        if ty.is_floating() { ValueKind::Float(8) } else { ValueKind::Unsigned(8) }
     };
-    let arguments = parameters.iter().map(|(name, ty)| {
-        let of_kind = if ty.is_floating() { &mut floats } else { &mut integers };
-        let register = *of_kind;
-        *of_kind += 1;
-        let in_register = if ty.is_floating() {
-            floating_argument(register).map(ReadFrom::Register)
-        } else {
-            argument_in_register(register).map(stack)
-        };
-        let from = in_register.unwrap_or_else(|| {
-            words += 1;
-            stack(argument_on_stack(words - 1))
-        });
-        (name.clone(), Reading { kind: read_as(*ty), from })
-    });
-    let arguments = arguments.collect();
-    (u32::try_from(words).unwrap_or(u32::MAX), arguments)
+    let kinds: Vec<_> = parameters.iter().map(kind).collect();
+    let places = entry_places(&kinds).unwrap_or_default();
+    let words = places.iter().filter(|place| matches!(place, Place::Memory { .. })).count();
+    let arguments = parameters
+        .iter()
+        .zip(places)
+        .map(|((name, ty), place)| (name.clone(), Reading { kind: read_as(*ty), from: in_wrapper(place) }));
+    (u32::try_from(words).unwrap_or(u32::MAX), arguments.collect())
+}
+
+/// Returns where a wrapper has an argument that was in this place at its entry. It keeps registers
+/// for integers in its frame, and leaves the others as they are.
+fn in_wrapper(place: Place) -> ReadFrom {
+    let stack = |offset| StoredRegister::of(7).map(|base| ReadFrom::Memory { base, offset });
+    let from = match place {
+        Place::Register(number) => argument_in_register(number)
+            .and_then(stack)
+            .or_else(|| StoredRegister::of(number).map(ReadFrom::Register)),
+        Place::Memory { offset, .. } => stack(argument_on_stack(offset)),
+        Place::Absent => None,
+    };
+    from.unwrap_or(ReadFrom::Nowhere)
 }
 
 fn read_as(ty: CType) -> ReadAs {

@@ -12,8 +12,8 @@
 //!
 //! ```text
 //!  site's rsp + 8   r9        + 32  rdx    + 56  the wrapper's data     + 72  the return address
-//!             + 16  r8        + 40  rsi    + 64  rbp                    + 80  arguments on the stack
-//!             + 24  rcx       + 48  rdi
+//!             + 16  r8        + 40  rsi    + 64  rbp                    + 80  arguments on the
+//!   stack + 24  rcx       + 48  rdi
 //! ```
 //! Both hits have the same stack pointer, which tells calls apart. The function finds copies of
 //! the arguments on the stack, as many as the data says. It returns to the wrapper, whose caller
@@ -135,18 +135,16 @@ pub(crate) fn after_sites() -> [usize; 2] {
     [entry, exit]
 }
 
-/// Offsets from the stack pointer at both sites: of an argument in a register for integers, and of
-/// an argument on the stack, by their numbers.
-pub(crate) fn argument_in_register(number: usize) -> Option<i32> {
-    [48, 40, 32, 24, 16, 8].get(number).copied()
-}
-pub(crate) fn argument_on_stack(number: usize) -> i32 {
-    80 + 8 * i32::try_from(number).unwrap_or(0)
+/// Returns the offset from the stack pointer at both sites of an argument that the caller has
+/// passed in this register for integers, by its number in DWARF.
+pub(crate) fn argument_in_register(number: u8) -> Option<i32> {
+    const OFFSETS: [(u8, i32); 6] = [(5, 48), (4, 40), (1, 32), (2, 24), (8, 16), (9, 8)];
+    OFFSETS.iter().find(|(register, _)| *register == number).map(|(_, offset)| *offset)
 }
 
-/// Returns the register that passes a floating-point argument; only entries have it.
-pub(crate) fn floating_argument(number: usize) -> Option<StoredRegister> {
-    StoredRegister::of(17 + u8::try_from(number).ok().filter(|number| *number < 8)?)
+/// Returns the same of an argument on the stack, by its offset from the return address.
+pub(crate) fn argument_on_stack(offset: i32) -> i32 {
+    72 + offset
 }
 
 /// Returns the register of a result.
