@@ -6,7 +6,7 @@ use crate::engine::dispatch::Reading;
 use crate::engine::entry::backend::wrapper::after_sites;
 use crate::engine::os::objects::Frozen;
 use crate::engine::registry::ProbeId;
-use crate::engine::registry::provider::{CallSite, OwnValues};
+use crate::engine::registry::provider::{CallSite, ListedProbe, OwnValues};
 use crate::engine::sites::Site;
 use probe_core::abi::{Definition, Kind};
 
@@ -19,8 +19,7 @@ pub(super) struct ModuleSite {
     is_active: AtomicBool,
     /// The number of words that lead to the function.
     places: AtomicUsize,
-    /// Its probe in the registry, from 1; 0 before it has one.
-    probe: AtomicUsize,
+    probe: ListedProbe,
 }
 
 impl ModuleSite {
@@ -29,8 +28,8 @@ impl ModuleSite {
         definition: &'static Definition,
         values: &'static [(String, Reading)],
     ) -> Self {
-        let (is_active, places, probe) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { function, definition, values, is_active, places, probe }
+        let (is_active, places) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { function, definition, values, is_active, places, probe: ListedProbe::new() }
     }
 
     /// Returns whether hits are wanted.
@@ -70,11 +69,11 @@ impl CallSite for ModuleSite {
     }
 
     fn probe(&self) -> Option<ProbeId> {
-        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+        self.probe.get()
     }
 
     fn set_probe(&self, id: ProbeId) {
-        self.probe.store(id.index() + 1, Ordering::Relaxed);
+        self.probe.set(id);
     }
 
     fn counter(&self) -> Option<usize> {

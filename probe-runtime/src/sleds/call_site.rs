@@ -3,12 +3,10 @@
 // Safety: relies on the memory that holds the definition and outlives the sled, and on loaded text.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::forms::{Forms, Head};
 use crate::engine::os::objects::{Frozen, KeptLoaded};
 use crate::engine::registry::ProbeId;
-use crate::engine::registry::provider::CallSite;
+use crate::engine::registry::provider::{CallSite, ListedProbe};
 use crate::engine::sites::{Instruction, SITE_LEN, Site, SiteAddr, read_word};
 use probe_core::abi::Definition;
 
@@ -19,8 +17,7 @@ pub(super) struct SledSite {
     pub(super) at: usize,
     definition: *const Definition,
     way: Way,
-    /// Its probe in the registry, from 1; 0 before it has one.
-    probe: AtomicUsize,
+    probe: ListedProbe,
 }
 
 /// How a sled is switched.
@@ -41,7 +38,7 @@ unsafe impl Send for SledSite {}
 
 impl SledSite {
     pub(super) fn new(at: usize, definition: *const Definition, way: Way) -> Self {
-        Self { at, definition, way, probe: AtomicUsize::new(0) }
+        Self { at, definition, way, probe: ListedProbe::new() }
     }
 
     /// Returns its bytes, if the provider itself switches it.
@@ -115,11 +112,11 @@ impl CallSite for SledSite {
     }
 
     fn probe(&self) -> Option<ProbeId> {
-        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+        self.probe.get()
     }
 
     fn set_probe(&self, id: ProbeId) {
-        self.probe.store(id.index() + 1, Ordering::Relaxed);
+        self.probe.set(id);
     }
 
     fn counter(&self) -> Option<usize> {

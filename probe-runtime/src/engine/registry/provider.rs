@@ -322,6 +322,29 @@ pub(crate) struct OwnValues {
     pub(crate) values: &'static [(String, Reading)],
 }
 
+/// The probe that the registry has for a call site: its number, from 1; 0 before it is listed.
+#[derive(Debug)]
+pub(crate) struct ListedProbe(AtomicUsize);
+
+impl ListedProbe {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    pub(crate) fn get(&self) -> Option<ProbeId> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+    }
+
+    pub(crate) fn set(&self, id: ProbeId) {
+        self.0.store(id.index() + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that it is not listed.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// A call site that no table lists.
 pub(crate) trait CallSite: Any + Sync {
     /// Returns its definition, if it has one yet. While the registry lists the call site, the

@@ -32,7 +32,7 @@ use crate::engine::dispatch::{CounterAt, InlineHook, ReadGuard, Subscription};
 use crate::engine::entry::backend;
 use crate::engine::os::objects::Frozen;
 use crate::engine::registry::ProbeId;
-use crate::engine::registry::provider::CallSite;
+use crate::engine::registry::provider::{CallSite, ListedProbe};
 use crate::engine::sites::{Instruction, Site, SiteAddr};
 use probe_core::abi::{Convention, Definition, Kind};
 use probe_hooks::{Fragment, Jump};
@@ -75,8 +75,7 @@ pub(super) struct Discovery {
     references: AtomicUsize,
     /// A hash of the object that it was named by; 0 before.
     object: AtomicU64,
-    /// Its probe in the registry, from 1; 0 before it has one.
-    probe: AtomicUsize,
+    probe: ListedProbe,
     /// The counter of its first hits, from 1; 0 without one.
     counter: AtomicUsize,
     pub(super) inline_hook: UnsafeCell<MaybeUninit<InlineHook>>,
@@ -162,7 +161,7 @@ impl Discovery {
         it.is_tried.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
-        it.probe.store(0, Ordering::Relaxed);
+        it.probe.clear();
         it.writers.store(0, Ordering::Relaxed);
         it.unexpected_hits.store(0, Ordering::Relaxed);
         it.references.store(1, Ordering::Relaxed);
@@ -332,11 +331,11 @@ impl CallSite for Discovery {
     }
 
     fn probe(&self) -> Option<ProbeId> {
-        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+        self.probe.get()
     }
 
     fn set_probe(&self, id: ProbeId) {
-        self.probe.store(id.index() + 1, Ordering::Relaxed);
+        self.probe.set(id);
     }
 
     fn counter(&self) -> Option<usize> {

@@ -211,20 +211,19 @@ impl Registry {
 
 #[cfg(all(test, probe_discovers))]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::engine::os::objects::freeze;
-    use crate::engine::registry::provider::{Due, Findings, Providers};
+    use crate::engine::registry::provider::{Due, Findings, ListedProbe, Providers};
     use probe_core::abi::{Definition, Kind};
 
     /// A real call, which is never settled.
-    struct Call(Definition, AtomicUsize);
+    struct Call(Definition, ListedProbe);
 
     impl Call {
         const fn new(line: u32) -> Self {
-            Self(Definition::new(Kind::Entry, "a::b", "a::b", "", "", line, 1), AtomicUsize::new(0))
+            Self(Definition::new(Kind::Entry, "a::b", "a::b", "", "", line, 1), ListedProbe::new())
         }
     }
 
@@ -250,11 +249,11 @@ mod tests {
         }
 
         fn probe(&self) -> Option<ProbeId> {
-            self.1.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+            self.1.get()
         }
 
         fn set_probe(&self, id: ProbeId) {
-            self.1.store(id.index() + 1, Ordering::Relaxed);
+            self.1.set(id);
         }
 
         fn counter(&self) -> Option<usize> {
