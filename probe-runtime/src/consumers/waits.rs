@@ -7,6 +7,7 @@
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,30 +23,42 @@ use probe_report::{Split, count, perf_failure, perf_memory_failure};
 pub(super) type Numbers = [u64; NUMBERS];
 
 /// Reads the numbers of each thread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct WaitClock {
     clock: Clock,
-    process: ProcessNumber,
+    /// Once the kernel is known to permit it.
+    process: OnceLock<ProcessNumber>,
 }
 
 impl WaitClock {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, process: OnceLock::new() }
+    }
+
     /// Checks that the kernel permits it.
     ///
     /// # Errors
     /// [`Error::Consumer`] with the reason.
-    pub(super) fn new(clock: Clock) -> Result<Self, Error> {
-        permitted().map(|process| Self { clock, process })
+    pub(super) fn prepare(&self) -> Result<(), Error> {
+        permitted().map(|process| _ = self.process.set(process))
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Reads the numbers on this thread.
     #[inline(always)]
-    pub(super) fn read(self, local: Local<'_, ThreadWaits, ()>) -> Numbers {
-        local.head().now(local.thread(), self.process, self.clock, |_, _| ())
+    pub(super) fn read(&self, local: Local<'_, ThreadWaits, ()>) -> Numbers {
+        let now = |process: &ProcessNumber| local.head().now(local.thread(), *process, self.clock, |_, _| ());
+        self.process.get().map_or([0; NUMBERS], now)
     }
 
     /// Gives back the records of all threads. No thread hits any more.
-    pub(super) fn close<'a>(self, all: impl Iterator<Item = Local<'a, ThreadWaits, ()>>) {
-        all.for_each(|local| _ = local.head().close(self.process.get()));
+    pub(super) fn close<'a>(&self, all: impl Iterator<Item = Local<'a, ThreadWaits, ()>>) {
+        if let Some(process) = self.process.get() {
+            all.for_each(|local| _ = local.head().close(process.get()));
+        }
     }
 }
 

@@ -3,8 +3,6 @@
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::OnceLock;
-
 use super::nodes::Nodes;
 use super::{Shape, build};
 use crate::consumers::waits::{Numbers, Refused, WaitClock};
@@ -20,9 +18,7 @@ use probe_report::reports::Tree;
 /// The calls, and what reads their numbers.
 #[derive(Debug)]
 pub(super) struct SplitCalls {
-    clock: Clock,
-    /// Once it is attached.
-    waits: OnceLock<WaitClock>,
+    waits: WaitClock,
     calls: LazyCalls<NUMBERS, Self>,
 }
 
@@ -38,12 +34,11 @@ unsafe impl Zeroed for SplitHead {}
 
 impl SplitCalls {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, waits: OnceLock::new(), calls: LazyCalls::new() }
+        Self { waits: WaitClock::new(clock), calls: LazyCalls::new() }
     }
 
     pub(super) fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let waits = WaitClock::new(self.clock)?;
-        let _ = self.waits.set(waits);
+        self.waits.prepare()?;
         self.calls.prepare(probes)
     }
 
@@ -58,7 +53,7 @@ impl SplitCalls {
 
     pub(super) fn build(&self, by_thread: bool, shape: Shape) -> Tree {
         let Some(calls) = self.calls.get() else { return Tree::default() };
-        let tree = build::build(calls, |head| &head.nodes, self.clock.scale(), by_thread, shape);
+        let tree = build::build(calls, |head| &head.nodes, self.waits.clock().scale(), by_thread, shape);
         tree.noting(Refused::of(self.heads()).note())
     }
 
@@ -77,8 +72,7 @@ impl Meter<NUMBERS> for SplitCalls {
 
     #[inline]
     fn read(&self, local: Local<'_, SplitHead, ()>) -> Numbers {
-        let waits = self.waits.get();
-        waits.map_or([0; NUMBERS], |waits| waits.read(local.map(|head| &head.waits)))
+        self.waits.read(local.map(|head| &head.waits))
     }
 
     #[inline]
@@ -100,8 +94,6 @@ impl Meter<NUMBERS> for SplitCalls {
 
 impl Drop for SplitCalls {
     fn drop(&mut self) {
-        if let Some(waits) = self.waits.get() {
-            waits.close(self.heads());
-        }
+        self.waits.close(self.heads());
     }
 }

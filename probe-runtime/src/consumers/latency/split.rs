@@ -3,8 +3,6 @@
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::OnceLock;
-
 use super::report::Latencies;
 use super::sums::LatencySums;
 use super::{Ended, FunctionTimes};
@@ -22,9 +20,7 @@ use probe_report::Split;
 /// The calls, and what reads their numbers.
 #[derive(Debug)]
 pub(super) struct SplitCalls {
-    clock: Clock,
-    /// Once it is attached.
-    waits: OnceLock<WaitClock>,
+    waits: WaitClock,
     calls: LazyCalls<NUMBERS, Self>,
 }
 
@@ -65,12 +61,11 @@ impl FunctionWaited {
 
 impl SplitCalls {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, waits: OnceLock::new(), calls: LazyCalls::new() }
+        Self { waits: WaitClock::new(clock), calls: LazyCalls::new() }
     }
 
     pub(super) fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let waits = WaitClock::new(self.clock)?;
-        let _ = self.waits.set(waits);
+        self.waits.prepare()?;
         self.calls.prepare(probes)
     }
 
@@ -114,7 +109,7 @@ impl Meter<NUMBERS> for SplitCalls {
 
     #[inline(always)]
     fn read(&self, local: Local<'_, ThreadWaits, ()>) -> Numbers {
-        self.waits.get().map_or([0; NUMBERS], |waits| waits.read(local))
+        self.waits.read(local)
     }
 
     #[inline(always)]
@@ -131,8 +126,6 @@ impl Meter<NUMBERS> for SplitCalls {
 
 impl Drop for SplitCalls {
     fn drop(&mut self) {
-        if let Some(waits) = self.waits.get() {
-            waits.close(self.heads());
-        }
+        self.waits.close(self.heads());
     }
 }
