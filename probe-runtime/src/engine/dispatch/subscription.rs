@@ -284,7 +284,7 @@ impl Subscription {
         self.blocked.load(Ordering::Relaxed) & FAILED != 0
     }
 
-    /// Returns whether hits pass the consumer by, for now or for good.
+    /// Returns whether hits pass the consumer by, while it is paused or once it is closed.
     #[inline(always)]
     pub(super) fn is_disabled(&self) -> bool {
         self.blocked.load(Ordering::Relaxed) != 0
