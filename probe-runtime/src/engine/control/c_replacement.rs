@@ -57,8 +57,8 @@ use probe_core::abi::{Convention, Kind};
 /// - The objects of the function and of the replacement stay loaded.
 /// - The process has room for 256 different replacements.
 ///
-/// Cost: a call takes some 50 ns more, since all registers are kept: gcc's callers know which ones
-/// the function leaves alone.
+/// Cost: that of a hit, and of keeping all registers around the other function: gcc's callers know
+/// which ones the function leaves alone.
 pub struct CFunction<F> {
     /// Its entry.
     set: ProbeSet,
