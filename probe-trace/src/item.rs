@@ -151,6 +151,38 @@ pub struct Off {
     /// The numbers of the processors before and after; 0 where they are not known, as of a thread
     /// that was about to end.
     pub processors: [u32; 2],
+    /// The system call in which `/proc` showed the thread in this time; `None` if nobody looked in
+    /// this time, as is usual for short ones.
+    pub call: Option<SystemCall>,
+}
+
+/// A system call in which a thread waits.
+///
+/// ```
+/// fn is_a_lock(off: &probe_trace::Off) -> bool {
+///     off.call.as_ref().is_some_and(|call| call.name == "futex")
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SystemCall {
+    /// The kernel's name of it, its number as text if the writer does not know its name, or
+    /// `no system call` for a thread that waits for a page of memory, and the like.
+    pub name: String,
+    /// Its first argument: the descriptor for `read`, the address for `futex`.
+    pub argument: u64,
+}
+
+impl fmt::Display for SystemCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, argument } = self;
+        // Descriptors and flags are small, addresses are not.
+        if *argument < 0x1_0000 {
+            write!(f, "{name}({argument})")
+        } else {
+            write!(f, "{name}({argument:#x})")
+        }
+    }
 }
 
 /// One probe of a trace.

@@ -208,7 +208,7 @@ pub mod control {
     /// Values: the number of events that the thread lost before it had this sub-buffer, its first
     /// one of the ring, and the time stamps of the first and the last of them.
     pub const GAP: u64 = 3;
-    /// Values: three words of [`off`](super::off), a time of the thread off the processor.
+    /// Values: the words of [`off`](super::off), a time of the thread off the processor.
     pub const OFF: u64 = 4;
     /// Value: 1. There were such times since the record before that are not known.
     pub const OFF_LOST: u64 = 5;
@@ -223,8 +223,13 @@ pub mod off {
     /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], zeros up to bit 7. Then the numbers of
     /// the processors: 24 bits of that before, 32 of that after.
     pub const ABOUT: usize = 2;
+    /// The system call in which a reader of `/proc` found the thread: the first 16 bytes of its
+    /// name, filled up with zeros. Zero if it was not found in this time.
+    pub const CALL: usize = 3;
+    /// The first argument of that call.
+    pub const ARGUMENT: usize = 5;
     /// Number of words.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 6;
 
     /// The thread could have continued: other threads had the processor.
     pub const READY: u64 = 1;
@@ -341,7 +346,7 @@ pub mod block {
     pub const UNUSED: u64 = 8;
 
     /// Times off the processor after the last hit of a ring's thread. First its number in its
-    /// process, then three words of [`off`](super::off) for each.
+    /// process, then the words of [`off`](super::off) for each.
     pub const OFF: u64 = 9;
 
     /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
@@ -350,7 +355,7 @@ pub mod block {
 
     /// The most words of times off the processor in a block: the writer has read them from 64 KiB
     /// of the kernel's memory at most. Readers refuse larger blocks.
-    pub const MOST_OFF_WORDS: u64 = 1 << 14;
+    pub const MOST_OFF_WORDS: u64 = 1 << 15;
 }
 
 /// Flags of a definition.

@@ -11,6 +11,6 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use item::{Definition, FieldValue, Gap, Item, Off, Thread, ThreadId, TraceEvent};
+pub use item::{Definition, FieldValue, Gap, Item, Off, SystemCall, Thread, ThreadId, TraceEvent};
 pub use probe_core::abi::Kind;
 pub use reader::{Followed, Items, Part, ReadError, Rings, Totals, Trace};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use probe_core::abi::Kind;
 
-use crate::item::{Definition, FieldValue, Gap, Item, Off, Thread, ThreadId, TraceEvent};
+use crate::item::{Definition, FieldValue, Gap, Item, Off, SystemCall, Thread, ThreadId, TraceEvent};
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]
@@ -56,7 +56,19 @@ impl Fixture {
     }
 
     /// Adds a time off the processor: `ready`, `blocked`, or `ended`.
-    pub(crate) fn off(mut self, thread: u64, begin: u64, end: Option<u64>, state: &str) -> Self {
+    pub(crate) fn off(self, thread: u64, begin: u64, end: Option<u64>, state: &str) -> Self {
+        self.off_in(thread, begin, end, state, None)
+    }
+
+    /// Adds one in a system call.
+    pub(crate) fn off_in(
+        mut self,
+        thread: u64,
+        begin: u64,
+        end: Option<u64>,
+        state: &str,
+        call: Option<(&str, u64)>,
+    ) -> Self {
         self.items.push(Item::Off(Off {
             thread: id(thread),
             begin,
@@ -64,6 +76,7 @@ impl Fixture {
             is_ready: state == "ready",
             has_ended: state == "ended",
             processors: [1, 2],
+            call: call.map(|(name, argument)| SystemCall { name: name.to_owned(), argument }),
         }));
         self
     }
@@ -142,7 +155,7 @@ pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
                 15 => fixture.hit(thread, time, &format!("called c::h{number} {}", 900 - later)),
                 16 => fixture.hit(thread, time, &format!("left c::h{number} {}", 900 - later)),
                 17 => fixture.off(thread, time, (number != 0).then_some(time + later), "ready"),
-                18 => fixture.off(thread, time, Some(time + later), "blocked"),
+                18 => fixture.off_in(thread, time, Some(time + later), "blocked", Some(("read", number))),
                 19 => fixture.off_lost(thread),
                 _ => fixture.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
             };

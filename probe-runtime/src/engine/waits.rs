@@ -9,7 +9,8 @@
 //! fork ▶ the child's threads get records of their own
 //! ```
 //! A thread that reads is on a processor, so each wait that it reads is over. Another thread may
-//! [read](ThreadWaits::look) the records, too, and learns whether the thread is off a processor.
+//! [read](ThreadWaits::look) the records, too, and learns whether the thread is off a processor. If
+//! it is, `/proc` [tells](ThreadWaits::see) the system call.
 //!
 //! The page of an event would tell CPU time alone, and only where the kernel's clock is that of the
 //! processor (`cap_user_time`): in virtual machines it mostly is another.
@@ -22,13 +23,13 @@
 // are counted in `readers`.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 use crate::engine::calls::add_single_writer;
 use crate::engine::clock::Clock;
-use crate::engine::os::perf::{ProcessNumber, Switch, SwitchBuffer, Turn, preserve_errno};
-use crate::engine::os::time;
+use crate::engine::os::perf::{ProcessNumber, Switch, SwitchBuffer, SystemCall, Turn, preserve_errno};
+use crate::engine::os::{thread, time};
 use crate::engine::per_thread::Zeroed;
 
 /// A time in which a thread was off the processor.
@@ -44,6 +45,8 @@ pub(crate) struct Wait {
     pub(crate) end: Option<u64>,
     /// The processors before and after; 0 where they are not known.
     pub(crate) processors: [u32; 2],
+    /// The system call in which it was [seen](ThreadWaits::see).
+    pub(crate) call: Option<SystemCall>,
 }
 
 /// A wait that a hit finds.
@@ -79,6 +82,19 @@ pub(crate) struct ThreadWaits {
     /// Threads that got no records, and the error of the last one.
     refused: AtomicU64,
     error: AtomicI32,
+    /// The system's id of the owner.
+    tid: AtomicU32,
+    seen: SeenWait,
+}
+
+/// The wait in which a thread was last seen.
+#[derive(Default)]
+#[repr(C)]
+struct SeenWait {
+    /// Its beginning. Zero while the rest is written.
+    begin: AtomicU64,
+    name: [AtomicU64; 2],
+    argument: AtomicU64,
 }
 
 // SAFETY: atomics only.
@@ -127,6 +143,7 @@ impl Waits {
             begin: off.time,
             end: on.map(|on| on.time),
             processors,
+            call: None,
         }
     }
 }
@@ -187,7 +204,7 @@ impl ThreadWaits {
         // SAFETY: this thread has mapped it, in this process.
         let end = unsafe {
             buffer.read(self.read.load(Relaxed), |switch| {
-                let Some(found) = waits.next(switch) else { return };
+                let Some(found) = waits.next(switch).map(|found| self.with_call(found)) else { return };
                 match found {
                     Found::Lost => add_single_writer(&self.breaks, 1),
                     Found::Wait(wait) => {
@@ -223,6 +240,7 @@ impl ThreadWaits {
         self.buffer.store(opened.map_or(0, |buffer| buffer.0), Relaxed);
         self.read.store(0, Relaxed);
         self.process.store(process, Relaxed);
+        self.tid.store(thread::id(), Relaxed);
         self.owner.store(thread, SeqCst);
         true
     }
@@ -269,10 +287,10 @@ impl ThreadWaits {
             // SAFETY: nobody unmaps it while there are readers.
             unsafe {
                 SwitchBuffer(buffer).read(self.read.load(Relaxed), |switch| {
-                    waits.next(switch).into_iter().for_each(&mut each);
+                    waits.next(switch).into_iter().for_each(|found| each(self.with_call(found)));
                 });
             }
-            waits.open().into_iter().for_each(|wait| each(Found::Wait(wait)));
+            waits.open().into_iter().for_each(|wait| each(self.with_call(Found::Wait(wait))));
         }
         self.readers.fetch_sub(1, SeqCst);
     }
@@ -296,7 +314,48 @@ impl ThreadWaits {
         };
         let begin = time::monotonic();
         let processors = [processor; 2];
-        each(Found::Wait(Wait { is_ready: false, has_ended: true, begin, end: None, processors }));
+        let (end, call) = (None, None);
+        each(Found::Wait(Wait { is_ready: false, has_ended: true, begin, end, processors, call }));
+    }
+
+    /// Sees in which system call a thread waits: `read` tells that of a thread of this id. Called by
+    /// one thread at a time, while the thread with this number is alive.
+    pub(crate) fn see(&self, thread: u64, process: u64, read: impl FnOnce(u32) -> Option<SystemCall>) {
+        let wait = || {
+            let mut last = None;
+            self.look(thread, process, |found| last = Some(found));
+            let Some(Found::Wait(wait)) = last else { return None };
+            (wait.end.is_none() && !wait.is_ready && !wait.has_ended).then_some(wait)
+        };
+        let Some(Wait { begin, call: None, .. }) = wait() else { return };
+        let call = read(self.tid.load(Relaxed));
+        // It is that of this wait if the wait still continues.
+        let (Some(SystemCall { name, argument }), true) = (call, wait().is_some_and(|it| it.begin == begin))
+        else {
+            return;
+        };
+        let seen = &self.seen;
+        seen.begin.store(0, SeqCst);
+        fence(SeqCst);
+        seen.name.iter().zip(name).for_each(|(place, word)| place.store(word, Relaxed));
+        seen.argument.store(argument, Relaxed);
+        seen.begin.store(begin, Release);
+    }
+
+    /// Adds the system call in which a wait was seen.
+    fn with_call(&self, found: Found) -> Found {
+        let Found::Wait(wait) = found else { return found };
+        let seen = &self.seen;
+        let is_of = || seen.begin.load(Acquire) == wait.begin && wait.begin != 0;
+        let is_before = is_of();
+        let call = SystemCall {
+            name: [&seen.name[0], &seen.name[1]].map(|word| word.load(Relaxed)),
+            argument: seen.argument.load(Relaxed),
+        };
+        fence(Acquire);
+        // Both times, or else it was overwritten in between.
+        let is_known = is_before && is_of() && !wait.is_ready && !wait.has_ended;
+        Found::Wait(Wait { call: is_known.then_some(call), ..wait })
     }
 
     /// Returns the number of threads that got no records, and the error of the last one.
@@ -329,7 +388,14 @@ mod tests {
 
     #[test]
     fn a_wait_lasts_from_off_to_on() {
-        let wait = |is_ready, begin, end| Wait { is_ready, has_ended: false, begin, end, processors: [1, 2] };
+        let wait = |is_ready, begin, end| Wait {
+            is_ready,
+            has_ended: false,
+            begin,
+            end,
+            processors: [1, 2],
+            call: None,
+        };
         let first = Found::Wait(wait(false, 10, Some(20)));
         let second = Found::Wait(wait(true, 30, Some(31)));
         let switches = [off(10, false), on(20), off(30, true), on(31)].map(Some);

@@ -173,7 +173,7 @@ impl<W: Write> Sink for Chrome<W> {
     }
 
     fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
-        let (thread, note) = (off.off.thread, off.note());
+        let thread = off.off.thread;
         let (id, is_new) = self.ids.states(thread);
         let mut record = self.record(Track::Thread(thread), off.off.begin, off.state())?;
         (record.phase, record.category, record.thread) = ("B", "probe", Some(id));
@@ -181,7 +181,8 @@ impl<W: Write> Sink for Chrome<W> {
             let name = format!("{} off the processor", self.names.get(&thread).map_or("thread", |it| it));
             self.write_name("thread_name", record.process, Some(id), &name)?;
         }
-        record.args.extend(note.iter().map(arg));
+        let notes: Vec<_> = off.notes().collect();
+        record.args.extend(notes.iter().map(arg));
         self.write(&record)?;
         let time = Some(microseconds(off.until)?);
         self.write(&Record { phase: "E", time, args: Vec::new(), ..record })
@@ -315,6 +316,7 @@ mod tests {
             .thread(1, "main")
             .hit(1, 1000, "entry app::f")
             .off(1, 1500, Some(1700), "ready")
+            .off_in(1, 1800, Some(1900), "blocked", Some(("futex", 0x7f00_1000)))
             .off_lost(1)
             .hit(1, 2000, "exit app::f")
             .off(1, 2100, None, "ended");
@@ -325,7 +327,9 @@ mod tests {
 {"ph":"M","name":"thread_name","pid":7,"tid":10000000,"args":{"name":"main off the processor"}},
 {"ph":"B","name":"ready","cat":"probe","pid":7,"tid":10000000,"ts":1.500,"args":{"in":"app::f"}},
 {"ph":"E","name":"ready","cat":"probe","pid":7,"tid":10000000,"ts":1.700},
-{"ph":"i","name":"times off the processor lost","cat":"probe","pid":7,"tid":101,"ts":1.700,"s":"t"},
+{"ph":"B","name":"blocked","cat":"probe","pid":7,"tid":10000000,"ts":1.800,"args":{"in":"app::f","system call":"futex(0x7f001000)"}},
+{"ph":"E","name":"blocked","cat":"probe","pid":7,"tid":10000000,"ts":1.900},
+{"ph":"i","name":"times off the processor lost","cat":"probe","pid":7,"tid":101,"ts":1.900,"s":"t"},
 {"ph":"E","name":"app::f","cat":"app","pid":7,"tid":101,"ts":2.000},
 {"ph":"B","name":"ended","cat":"probe","pid":7,"tid":10000000,"ts":2.100},
 {"ph":"E","name":"ended","cat":"probe","pid":7,"tid":10000000,"ts":2.100}

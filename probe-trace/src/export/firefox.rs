@@ -91,11 +91,11 @@ struct OpenSlice {
 /// The arguments of a slice or an instant: the fields of its hits, and a note of pairing.
 fn arguments<'a>(
     fields: impl IntoIterator<Item = &'a Fields>,
-    note: Option<Note>,
+    notes: impl IntoIterator<Item = Note>,
 ) -> impl Iterator<Item = (String, FieldValue)> {
     let fields =
         fields.into_iter().flat_map(Fields::iter).map(|(name, value)| (name.to_owned(), value.clone()));
-    fields.chain(note.map(|(name, value)| (name.to_owned(), value)))
+    fields.chain(notes.into_iter().map(|(name, value)| (name.to_owned(), value)))
 }
 
 impl<W: Write> Firefox<W> {
@@ -330,7 +330,7 @@ impl<W: Write> Sink for Firefox<W> {
     fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
         let thread = self.row(off.off.thread).thread;
         let timing = MarkerTiming::Interval(self.timestamp(off.off.begin), self.timestamp(off.until));
-        self.add_marker(thread, ["probe", off.state()], timing, arguments([], off.note()), None);
+        self.add_marker(thread, ["probe", off.state()], timing, arguments([], off.notes()), None);
         Ok(())
     }
 

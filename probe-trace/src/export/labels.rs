@@ -63,10 +63,11 @@ impl OffProcessor {
         }
     }
 
-    /// Returns the call that waited.
-    pub(super) fn note(&self) -> Option<Note> {
-        let path = self.inside.as_ref()?.path.clone();
-        Some(("in", FieldValue::Str { text: path, cut: 0 }))
+    /// Returns the call that waited, and the system call that it waited in.
+    pub(super) fn notes(&self) -> impl Iterator<Item = Note> {
+        let call = self.off.call.as_ref().map(|call| ("system call", call.to_string()));
+        let inside = self.inside.as_ref().map(|probe| ("in", probe.path.clone()));
+        inside.into_iter().chain(call).map(|(name, text)| (name, FieldValue::Str { text, cut: 0 }))
     }
 }
 

@@ -273,7 +273,7 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
-        let Off { thread, begin, end, is_ready, has_ended, processors: [before, after] } = off.off;
+        let Off { thread, begin, end, is_ready, has_ended, processors: [before, after], .. } = off.off;
         if let Some(time) = off.ran_from {
             self.state(thread, time, RUNNING, before)?;
         }
@@ -283,6 +283,16 @@ impl<W: Write> Sink for Perfetto<W> {
             (false, false) => SLEEPING,
         };
         self.state(thread, begin, state, before)?;
+        if let Some(call) = &off.off.call {
+            let mut event = self.event(SLICE_BEGIN, Track::Thread(thread));
+            let interner = &mut self.packets.interner;
+            event.category_iids.push(interner.category("system call"));
+            event.name_iid = Some(interner.name(&call.name));
+            self.annotate(&mut event, None, [("argument", FieldValue::U64(call.argument))]);
+            self.write(begin, event)?;
+            let end = self.event(SLICE_END, Track::Thread(thread));
+            self.write(off.until, end)?;
+        }
         match end {
             // So that a later thread may have its number.
             _ if has_ended => self.state(thread, begin, DESTROYED, before),
@@ -384,15 +394,16 @@ mod tests {
         let fixture = Fixture::new()
             .thread(1, "main")
             .hit(1, 10, "entry app::f")
-            .off(1, 11, Some(15), "blocked")
+            .off_in(1, 11, Some(15), "blocked", Some(("read", 5)))
             .off(1, 16, Some(17), "ready")
             .off_lost(1)
             .hit(1, 20, "exit app::f")
             .off(1, 21, None, "ended");
-        let states: Vec<_> = packets(&fixture)
-            .into_iter()
+        let packets = packets(&fixture);
+        let states: Vec<_> = packets
+            .iter()
             .filter_map(|packet| {
-                let state = packet.task_state?;
+                let state = packet.task_state.as_ref()?;
                 assert_eq!((state.tid, state.comm.as_deref()), (Some(101), Some("main")));
                 Some((packet.timestamp.unwrap(), state.state.unwrap(), state.cpu.unwrap()))
             })
@@ -409,6 +420,31 @@ mod tests {
             (21, DESTROYED, 1),
         ];
         assert_eq!(states, expected);
+        // The system call is a slice inside of the function's.
+        let named = packets.iter().find_map(|packet| {
+            let names = &packet.interned_data.as_ref()?.event_names;
+            names.iter().find(|name| name.name.as_deref() == Some("read"))?.iid
+        });
+        let slices: Vec<_> = packets
+            .iter()
+            .filter_map(|packet| {
+                let event = packet.track_event.as_ref().filter(|event| event.kind != Some(INSTANT))?;
+                let argument = event.debug_annotations.first().and_then(|it| it.uint_value);
+                Some((
+                    packet.timestamp?,
+                    event.kind?,
+                    event.name_iid.is_some() && event.name_iid == named,
+                    argument,
+                ))
+            })
+            .collect();
+        let expected = [
+            (10, SLICE_BEGIN, false, None),
+            (11, SLICE_BEGIN, true, Some(5)),
+            (15, SLICE_END, false, None),
+            (20, SLICE_END, false, None),
+        ];
+        assert_eq!(slices, expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::decode::payload as decode_payload;
 use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
-use crate::item::{Definition, Gap, Item, Off, Thread, ThreadId, TraceEvent};
+use crate::item::{Definition, Gap, Item, Off, SystemCall, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, off, ring, sub_buffer};
 
 /// The number of definitions that a stream finds without its file's table.
@@ -245,9 +245,9 @@ impl Stream {
                         self.gap(of, thread, lost, [begin, end]);
                     }
                 }
-                [control::OFF, begin, end, about] => {
-                    if let Some(thread) = self.thread {
-                        self.off(thread, [begin, end, about]);
+                [control::OFF, ref time @ ..] => {
+                    if let (Some(thread), Ok(time)) = (self.thread, time.try_into()) {
+                        self.off(thread, time);
                     }
                 }
                 [control::OFF_LOST, _] => self.items.extend(self.thread.map(Item::OffLost)),
@@ -271,14 +271,15 @@ impl Stream {
     /// Adds a time off the processor. The kernel's clock and the thread's differ by the error of
     /// the latter, and items of a thread come in order.
     fn off(&mut self, thread: ThreadId, words: [u64; off::WORDS]) {
-        let [begin, end, about] = words;
+        let [begin, end, about, name @ .., argument] = words;
         let begin = self.shifted(begin).max(self.last);
         let end = (end != 0).then(|| self.shifted(end).max(begin));
         self.last = end.unwrap_or(begin);
         let has = |flag| about & flag != 0;
         let (is_ready, has_ended) = (has(off::READY), has(off::ENDED));
         let processors = off::processors(about);
-        self.items.push_back(Item::Off(Off { thread, begin, end, is_ready, has_ended, processors }));
+        let call = (name != [0; 2]).then(|| SystemCall { name: text(name), argument });
+        self.items.push_back(Item::Off(Off { thread, begin, end, is_ready, has_ended, processors, call }));
     }
 
     fn time_at(&self, of: &TraceFile, ticks: u64) -> u64 {

@@ -126,43 +126,48 @@ fn times_off_the_processor_come_in_order() {
     let mut file = File::new();
     file.definitions(&[definition(1, 1, 0, "a::f", &[])]);
     let about = off::about(off::READY, [3, 4]);
+    let time = |begin, end, about| [begin, end, about, 0, 0, 0];
+    let off =
+        |time: [u64; off::WORDS]| [&[event::word(event::CONTROL, 7, 0), control::OFF], &time[..]].concat();
+    let mut in_read = time(19, 42, 0);
+    (in_read[off::CALL], in_read[off::ARGUMENT]) = (u64::from_le_bytes(*b"read\0\0\0\0"), 5);
     let records = [
-        event::word(1, 0, 10),
-        event::word(event::CONTROL, 4, 0),
-        control::OFF,
-        12,
-        20,
-        about,
-        event::word(event::CONTROL, 2, 0),
-        control::OFF_LOST,
-        1,
+        vec![event::word(1, 0, 10)],
+        off(time(12, 20, about)),
+        vec![event::word(event::CONTROL, 2, 0), control::OFF_LOST, 1],
         // The kernel's clock is ahead of the thread's.
-        event::word(event::CONTROL, 4, 0),
-        control::OFF,
-        19,
-        42,
-        0,
-        event::word(1, 0, 40),
-    ];
+        off(in_read),
+        // A record of another length is none that this reader knows.
+        vec![event::word(event::CONTROL, 4, 0), control::OFF, 19, 42, 0],
+        vec![event::word(1, 0, 40)],
+    ]
+    .concat();
     file.sub_buffer(0, 0, &[], &records);
     // The thread has told the first ones itself, a time and missing ones.
     let (missing, ended) = (off::about(off::LOST, [0; 2]), off::about(off::ENDED, [6, 6]));
-    let last = [12, 20, about, 30, 0, missing, 45, 0, missing, 50, 60, off::about(0, [5, 6]), 70, 0, ended];
-    file.words(block::OFF, 0, &[&[1], &last[..]].concat());
+    let last = [
+        time(12, 20, about),
+        time(30, 0, missing),
+        time(45, 0, missing),
+        time(50, 60, off::about(0, [5, 6])),
+        time(70, 0, ended),
+    ];
+    file.words(block::OFF, 0, &[&[1], last.as_flattened()].concat());
     // Another thread's ring, which has none of its own.
     file.words(block::OFF, 1, &[9, 1, 2, 3]);
     let shown = |item: Item| match item {
         Item::Event(event) => format!("{}", event.time),
         Item::Off(off) => {
             let flags = [off.is_ready, off.has_ended].map(u8::from);
-            format!("{}..{:?} {flags:?} {:?}", off.begin, off.end, off.processors)
+            let call = off.call.map(|call| format!(" {call}")).unwrap_or_default();
+            format!("{}..{:?} {flags:?} {:?}{call}", off.begin, off.end, off.processors)
         }
         Item::OffLost(_) => "lost".to_owned(),
         _ => String::new(),
     };
     let items: Vec<_> = read(&file).unwrap().items().map(|item| shown(item.unwrap())).collect();
     let expected = [
-        "", "10", "12..Some(20) [1, 0] [3, 4]", "lost", "20..Some(42) [0, 0] [0, 0]", "42", "lost",
+        "", "10", "12..Some(20) [1, 0] [3, 4]", "lost", "20..Some(42) [0, 0] [0, 0] read(5)", "42", "lost",
         "50..Some(60) [0, 0] [5, 6]", "70..None [0, 1] [6, 6]",
     ];
     assert_eq!(items, expected);

@@ -227,6 +227,39 @@ fn functions_with_hooks_wait() {
     assert!(calls.iter().filter(|path| path.ends_with("hooked_receive")).count() >= ROUNDS, "{calls:?}");
 }
 
+/// A wait that somebody sees while it lasts has its system call, also once it is over.
+#[test]
+fn a_long_wait_has_its_system_call() {
+    let _turn = turn();
+    let folder = Folder::new("trace-off-call");
+    let file = file(&folder, "call.probetrace");
+    let Some(trace) = attach(PATHS, Trace::to_file(&file)) else { return };
+    let (reader, writer) = io::pipe().unwrap();
+    let waiting = AtomicI32::new(0);
+    let called = || {
+        let items = super::items(&file);
+        let waits =
+            items.into_iter().filter_map(|item| if let Item::Off(off) = item { Some(off) } else { None });
+        let tid = u64::try_from(waiting.load(Ordering::SeqCst)).unwrap();
+        let called = waits.filter(|off| off.thread.tid == tid).find_map(|off| Some((off.call?, off.end)));
+        called.map(|(call, end)| (call.to_string(), end.is_some()))
+    };
+    let read = format!("read({})", reader.as_raw_fd());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: returns a number.
+            waiting.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+            receive(reader.as_raw_fd());
+        });
+        until_blocked(&waiting);
+        trace.flush().unwrap();
+        assert_eq!(called(), Some((read.clone(), false)));
+        io::Write::write_all(&mut &writer, &[1]).unwrap();
+    });
+    trace.finish().unwrap();
+    assert_eq!(called(), Some((read, true)));
+}
+
 /// A thread that is blocked when the trace ends, and one that has ended, say so.
 #[test]
 fn the_last_state_of_each_thread_is_known() {
@@ -254,7 +287,8 @@ fn the_last_state_of_each_thread_is_known() {
     let tid = u64::try_from(waiting.load(Ordering::SeqCst)).unwrap();
     let last: Vec<_> = last.collect();
     let blocked = |it: &&Off| it.thread.tid == tid && !it.is_ready && !it.has_ended;
-    assert_eq!(last.iter().filter(blocked).count(), 1, "{last:?}");
+    let calls: Vec<_> = last.iter().filter(blocked).map(|it| it.call.clone().unwrap().to_string()).collect();
+    assert_eq!(calls, [format!("read({})", reader.as_raw_fd())], "{last:?}");
     assert_eq!(last.iter().filter(|it| it.has_ended).count(), 1, "{last:?}");
     let mut recorded = Read::open(&[&file]).unwrap();
     let inside = Calls::new(recorded.items()).find_map(|step| match step.unwrap() {

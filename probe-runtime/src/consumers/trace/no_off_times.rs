@@ -23,6 +23,10 @@ impl OffTimes {
         match *self {}
     }
 
+    pub(super) fn see_calls(&self) {
+        match *self {}
+    }
+
     pub(super) fn note(&self) -> Option<String> {
         match *self {}
     }

@@ -1,20 +1,25 @@
 //! The times at which threads were off the processor, as a trace has them.
 
+use std::sync::Mutex;
+
 use probe_trace::layout::off;
 
 use crate::consumers::waits::{Refused, permitted};
 use crate::engine::clock::Clock;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
-use crate::engine::os::perf::ProcessNumber;
+use crate::engine::os::perf::{ProcessNumber, SystemCall, is_proc_ours, system_call};
 use crate::engine::os::time;
-use crate::engine::per_thread::PerThread;
+use crate::engine::per_thread::{Local, PerThread};
 use crate::engine::waits::{Found, ThreadWaits, Wait};
 
 /// The threads' times, and what reads them.
 pub(super) struct OffTimes {
     process: ProcessNumber,
     threads: PerThread<ThreadWaits, ()>,
+    /// Taken while somebody looks for system calls. `None` if `/proc` does not tell those of this
+    /// process's threads.
+    looking: Option<Mutex<()>>,
 }
 
 impl OffTimes {
@@ -23,7 +28,8 @@ impl OffTimes {
     /// # Errors
     /// [`Error::Consumer`] with the reason.
     pub(super) fn new() -> Result<Self, Error> {
-        Ok(Self { process: permitted()?, threads: PerThread::new(0)? })
+        let looking = is_proc_ours().then(Mutex::default);
+        Ok(Self { process: permitted()?, threads: PerThread::new(0)?, looking })
     }
 
     /// Reads the clock, and passes on the times since the thread's last hit. Its first hit gets
@@ -54,7 +60,7 @@ impl OffTimes {
                 if found == Found::Lost {
                     last.truncate(1);
                 }
-                last.extend(words(found).unwrap_or_else(|| [time::monotonic(), 0, off::LOST]));
+                last.extend(words(found).unwrap_or_else(|| [time::monotonic(), 0, off::LOST, 0, 0, 0]));
             };
             if has_ended {
                 local.head().look_at_ended(thread, self.process.get(), each);
@@ -65,6 +71,13 @@ impl OffTimes {
         last
     }
 
+    /// Sees in which system calls threads wait, unless another thread does already.
+    pub(super) fn see_calls(&self) {
+        let Some(Ok(_looking)) = self.looking.as_ref().map(Mutex::try_lock) else { return };
+        let threads = self.threads.iter().filter(Local::is_alive);
+        threads.for_each(|local| local.head().see(local.thread(), self.process.get(), system_call));
+    }
+
     /// Returns a line about threads without such times, if there are any.
     pub(super) fn note(&self) -> Option<String> {
         Refused::of(self.threads.iter()).note()
@@ -72,10 +85,11 @@ impl OffTimes {
 }
 
 fn words(found: Found) -> Option<[u64; off::WORDS]> {
-    let Found::Wait(Wait { is_ready, has_ended, begin, end, processors }) = found else { return None };
+    let Found::Wait(Wait { is_ready, has_ended, begin, end, processors, call }) = found else { return None };
     let ready = if is_ready { off::READY } else { 0 };
     let ended = if has_ended { off::ENDED } else { 0 };
-    Some([begin, end.unwrap_or(0), off::about(ready | ended, processors)])
+    let SystemCall { name: [name, rest], argument } = call.unwrap_or_default();
+    Some([begin, end.unwrap_or(0), off::about(ready | ended, processors), name, rest, argument])
 }
 
 impl Drop for OffTimes {

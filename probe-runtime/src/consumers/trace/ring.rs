@@ -285,8 +285,8 @@ impl<'a> Ring<'a> {
             self.control(hit, &[control::OFF_LOST, 1]);
             head.off_lost.store(0, Relaxed);
         }
-        if let Some([begin, end, about]) = words {
-            self.control(hit, &[control::OFF, begin, end, about]);
+        if let Some([begin, end, about, name, rest, argument]) = words {
+            self.control(hit, &[control::OFF, begin, end, about, name, rest, argument]);
         }
     }
 

@@ -493,6 +493,21 @@ pub(crate) mod perf {
     }
 
     #[expect(unsafe_code, reason = "the same as where there are some")]
+    /// A system call in which a thread waits.
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+    pub(crate) struct SystemCall {
+        pub(crate) name: [u64; 2],
+        pub(crate) argument: u64,
+    }
+
+    pub(crate) fn system_call(_thread: u32) -> Option<SystemCall> {
+        None
+    }
+
+    pub(crate) fn is_proc_ours() -> bool {
+        false
+    }
+
     impl SwitchBuffer {
         pub(crate) fn open() -> Result<Self, i32> {
             Err(NO_SUCH_CALL)

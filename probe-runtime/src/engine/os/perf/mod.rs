@@ -13,6 +13,7 @@
 
 mod page;
 mod switches;
+mod system_call;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
 pub(crate) use switches::{Switch, SwitchBuffer, Turn};
+pub(crate) use system_call::{SystemCall, is_proc_ours, system_call};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
