@@ -123,7 +123,8 @@ pub struct Gap {
 }
 
 /// A time in which a thread was off the processor, as the kernel has recorded it. Traces have it
-/// where they were asked for it; a thread's other time between its hits is on a processor.
+/// where they were asked for it; a thread's other time between its hits is on a processor, unless
+/// the times [are polled](Self::is_polled).
 ///
 /// ```
 /// fn shown(off: &probe_trace::Off) -> String {
@@ -148,6 +149,9 @@ pub struct Off {
     pub is_ready: bool,
     /// Whether the thread has ended.
     pub has_ended: bool,
+    /// Whether it lasts from one look into `/proc` to another, and somewhat longer. Shorter times,
+    /// and those of ready threads, are not known then.
+    pub is_polled: bool,
     /// The numbers of the processors before and after; 0 where they are not known, as of a thread
     /// that was about to end.
     pub processors: [u32; 2],

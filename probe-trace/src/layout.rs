@@ -220,8 +220,8 @@ pub mod off {
     pub const BEGIN: usize = 0;
     /// The same at the end; zero if the thread is still off.
     pub const END: usize = 1;
-    /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], zeros up to bit 7. Then the numbers of
-    /// the processors: 24 bits of that before, 32 of that after.
+    /// From the lowest bit: [`READY`], [`ENDED`], [`LOST`], [`POLLED`], zeros up to bit 7. Then the
+    /// processors' numbers: 24 bits of that before, 32 of that after.
     pub const ABOUT: usize = 2;
     /// The system call in which a reader of `/proc` found the thread: the first 16 bytes of its
     /// name, filled up with zeros. Zero if it was not found in this time.
@@ -238,6 +238,8 @@ pub mod off {
     /// No time off the processor, but times that are lost, up to the next one. [`BEGIN`] is when a
     /// reader has found that.
     pub const LOST: u64 = 4;
+    /// The time is that from one look into `/proc` to another.
+    pub const POLLED: u64 = 8;
 
     /// Returns the word [`ABOUT`].
     ///

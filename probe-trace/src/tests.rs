@@ -55,7 +55,7 @@ impl Fixture {
         self
     }
 
-    /// Adds a time off the processor: `ready`, `blocked`, or `ended`.
+    /// Adds a time off the processor: `ready`, `blocked`, `polled`, or `ended`.
     pub(crate) fn off(self, thread: u64, begin: u64, end: Option<u64>, state: &str) -> Self {
         self.off_in(thread, begin, end, state, None)
     }
@@ -75,6 +75,7 @@ impl Fixture {
             end,
             is_ready: state == "ready",
             has_ended: state == "ended",
+            is_polled: state == "polled",
             processors: [1, 2],
             call: call.map(|(name, argument)| SystemCall { name: name.to_owned(), argument }),
         }));
@@ -134,7 +135,7 @@ impl Fixture {
 
 /// Any hits of any threads with gaps and switches, in the order of time.
 pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
-    let hit = (1..4_u64, 0..4_u64, 0..21_usize, 0..3_u64);
+    let hit = (1..4_u64, 0..4_u64, 0..22_usize, 0..3_u64);
     proptest::collection::vec(hit, 0..120).prop_map(|hits| {
         let mut fixture = Fixture::new();
         let mut time = 0;
@@ -157,6 +158,7 @@ pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
                 17 => fixture.off(thread, time, (number != 0).then_some(time + later), "ready"),
                 18 => fixture.off_in(thread, time, Some(time + later), "blocked", Some(("read", number))),
                 19 => fixture.off_lost(thread),
+                20 => fixture.off_in(thread, time, Some(time + later), "polled", Some(("futex", number))),
                 _ => fixture.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
             };
         }

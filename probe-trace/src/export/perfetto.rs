@@ -273,16 +273,8 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn off(&mut self, off: &OffProcessor) -> io::Result<()> {
-        let Off { thread, begin, end, is_ready, has_ended, processors: [before, after], .. } = off.off;
-        if let Some(time) = off.ran_from {
-            self.state(thread, time, RUNNING, before)?;
-        }
-        let state = match (has_ended, is_ready) {
-            (true, _) => DEAD,
-            (false, true) => RUNNABLE,
-            (false, false) => SLEEPING,
-        };
-        self.state(thread, begin, state, before)?;
+        let Off { thread, begin, end, is_ready, has_ended, is_polled, processors: [before, after], .. } =
+            off.off;
         if let Some(call) = &off.off.call {
             let mut event = self.event(SLICE_BEGIN, Track::Thread(thread));
             let interner = &mut self.packets.interner;
@@ -293,6 +285,19 @@ impl<W: Write> Sink for Perfetto<W> {
             let end = self.event(SLICE_END, Track::Thread(thread));
             self.write(off.until, end)?;
         }
+        // When the thread ran before and after is not known.
+        if is_polled {
+            return Ok(());
+        }
+        if let Some(time) = off.ran_from {
+            self.state(thread, time, RUNNING, before)?;
+        }
+        let state = match (has_ended, is_ready) {
+            (true, _) => DEAD,
+            (false, true) => RUNNABLE,
+            (false, false) => SLEEPING,
+        };
+        self.state(thread, begin, state, before)?;
         match end {
             // So that a later thread may have its number.
             _ if has_ended => self.state(thread, begin, DESTROYED, before),

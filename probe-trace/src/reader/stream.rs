@@ -276,10 +276,19 @@ impl Stream {
         let end = (end != 0).then(|| self.shifted(end).max(begin));
         self.last = end.unwrap_or(begin);
         let has = |flag| about & flag != 0;
-        let (is_ready, has_ended) = (has(off::READY), has(off::ENDED));
+        let (is_ready, has_ended, is_polled) = (has(off::READY), has(off::ENDED), has(off::POLLED));
         let processors = off::processors(about);
         let call = (name != [0; 2]).then(|| SystemCall { name: text(name), argument });
-        self.items.push_back(Item::Off(Off { thread, begin, end, is_ready, has_ended, processors, call }));
+        self.items.push_back(Item::Off(Off {
+            thread,
+            begin,
+            end,
+            is_ready,
+            has_ended,
+            is_polled,
+            processors,
+            call,
+        }));
     }
 
     fn time_at(&self, of: &TraceFile, ticks: u64) -> u64 {

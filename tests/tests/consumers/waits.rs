@@ -3,14 +3,19 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::hint::black_box;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use probe_runtime::latency::{Latencies, Split};
 use probe_runtime::{CallTree, Consumer, Latency, ProbeSet, Trace, probe, select};
+use probe_tests::folder::Folder;
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario::{in_a_child, pass, to_play};
 use probe_tests::turn::turn;
+use probe_trace::{Item, Off, Trace as Read};
 
 #[probe]
 #[inline(never)]
@@ -269,6 +274,67 @@ fn a_limit_on_locked_memory_is_named() {
     pass("unmapped", &[]);
 }
 
+#[test]
+fn a_file_has_what_proc_tells_instead() {
+    pass("polled", &[]);
+}
+
+/// Reads one byte by the system call itself, so that nothing else waits.
+#[probe]
+#[inline(never)]
+fn receive(pipe: i32) {
+    let mut byte = 0_u8;
+    // SAFETY: a place for one byte.
+    assert_eq!(unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) }, 1);
+}
+
+/// The waits in `receive`, and the times of its entry and its exit.
+fn received(file: &Path) -> (Vec<Off>, Vec<u64>) {
+    let mut trace = Read::open(&[file]).unwrap();
+    let (mut waits, mut times) = (Vec::new(), Vec::new());
+    for item in trace.items().map(Result::unwrap) {
+        match item {
+            Item::Off(off) => waits.push(off),
+            Item::Event(event) if event.definition.path.ends_with("::receive") => times.push(event.time),
+            _ => (),
+        }
+    }
+    waits.retain(|off| times.first().is_some_and(|entry| off.begin >= *entry));
+    (waits, times)
+}
+
+fn polled() {
+    deny(libc::SYS_perf_event_open, argument(0), 0, 0);
+    let folder = Folder::new("waits-polled");
+    let file = folder.join("polled.probetrace");
+    let trace = set().attach(Trace::to_file(&file).threads()).unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
+    let pipe = reader.as_raw_fd();
+    let is_read =
+        |off: &Off| off.call.as_ref().is_some_and(|call| call.to_string() == format!("read({pipe})"));
+    thread::scope(|scope| {
+        scope.spawn(|| receive(pipe));
+        // Until two looks have found it.
+        let mut seen = 0;
+        while seen < 2 {
+            trace.flush().unwrap();
+            let (waits, times) = received(&file);
+            seen += usize::from(!waits.is_empty());
+            let continues = |off: &Off| is_read(off) && off.is_polled && !off.is_ready && off.end.is_none();
+            assert!(waits.len() <= times.len() && waits.iter().all(continues), "{waits:?}");
+        }
+        writer.write_all(&[1]).unwrap();
+    });
+    let report = trace.to_string();
+    assert!(report.contains("looks into /proc") && report.contains("not permitted"), "{report}");
+    trace.finish().unwrap();
+    let (waits, times) = received(&file);
+    let [entry, exit] = times[..] else { panic!("{times:?}") };
+    let [Off { begin, end: Some(end), .. }] = waits[..] else { panic!("{waits:?}") };
+    assert!(is_read(&waits[0]) && waits[0].is_polled, "{waits:?}");
+    assert!(entry <= begin && begin < end && end <= exit, "{entry} {begin}..{end} {exit}");
+}
+
 /// Files are mapped privately, but for the records.
 fn unmapped() {
     let attached = set().attach(Latency::new().cpu());
@@ -286,6 +352,7 @@ fn scenario() {
     match &*to_play() {
         "denied" => denied(),
         "unmapped" => unmapped(),
+        "polled" => polled(),
         other => panic!("{other}"),
     }
 }

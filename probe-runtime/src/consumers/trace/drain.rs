@@ -165,7 +165,7 @@ fn drain(recording: &Recording, shared: &Shared, output: &mut Output) -> io::Res
         }
         if looked.elapsed() >= LOOK_INTERVAL {
             looked = Instant::now();
-            recording.see_calls();
+            recording.look_for_waits();
         }
         // A file that is whole stays so until there is something new.
         if read.elapsed() >= READING_INTERVAL {

@@ -238,10 +238,14 @@ impl Trace {
     /// which call was open. In Perfetto they are the thread's states.
     ///
     /// The times are the kernel's records of switches, which need no rights, unless
-    /// `kernel.perf_event_paranoid` is above 2; attaching fails where they are not permitted. A
-    /// thread reads its own at its next hit, without a system call. A snapshot, and the end of the
-    /// trace, also have those after its last hit. The kernel keeps some seven hundred between two
-    /// hits, and locks 36 KiB for each thread. A trace tells where earlier ones are lost.
+    /// `kernel.perf_event_paranoid` is above 2. A thread reads its own at its next hit, without a
+    /// system call. A snapshot, and the end of the trace, also have those after its last hit. The
+    /// kernel keeps some seven hundred between two hits, and locks 36 KiB for each thread. A trace
+    /// tells where earlier ones are lost.
+    ///
+    /// `/proc` tells the system calls of waits that last when a snapshot is made. The thread that
+    /// writes a file looks about every 10 ms. Where the records are not permitted, a trace to a
+    /// file has the waits between two such looks, and says so. Others can't be attached.
     ///
     /// ```
     /// use std::time::Duration;
@@ -442,7 +446,8 @@ impl Consumer for Trace {
             return Err(file::at(other, &attachment::no_snapshots(path)));
         }
         let path = self.rings_in.as_deref();
-        let off = if self.has_threads { Some(OffTimes::new()?) } else { None };
+        let off =
+            if self.has_threads { Some(OffTimes::new(matches!(self.keep, Keep::File(_)))?) } else { None };
         let (text_limit, clock) = (self.text_limit, self.clock);
         let wanted = Wanted { shape, most, text_limit, clock, path, off };
         let recording = Arc::new(Recording::new(probes, wanted)?);

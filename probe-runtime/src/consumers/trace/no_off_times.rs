@@ -10,7 +10,7 @@ use crate::engine::error::Error;
 pub(super) enum OffTimes {}
 
 impl OffTimes {
-    pub(super) fn new() -> Result<Self, Error> {
+    pub(super) fn new(_: bool) -> Result<Self, Error> {
         Err(Error::Consumer("`threads` needs the feature `perf`".into()))
     }
 
@@ -23,7 +23,7 @@ impl OffTimes {
         match *self {}
     }
 
-    pub(super) fn see_calls(&self) {
+    pub(super) fn look(&self) {
         match *self {}
     }
 

@@ -211,9 +211,9 @@ impl Recording {
         }
     }
 
-    /// Sees in which system calls threads wait, if times off the processor are recorded.
-    pub(super) fn see_calls(&self) {
-        self.off.iter().for_each(OffTimes::see_calls);
+    /// Looks for what threads wait, if times off the processor are recorded.
+    pub(super) fn look_for_waits(&self) {
+        self.off.iter().for_each(OffTimes::look);
     }
 
     /// Returns a line about threads whose times off the processor are not recorded.
@@ -225,7 +225,7 @@ impl Recording {
     /// content of a block of them.
     pub(super) fn last_off(&self) -> Vec<(u64, Vec<u64>)> {
         let Some(off) = &self.off else { return Vec::new() };
-        off.see_calls();
+        off.look();
         let of_ring = |ring: Ring<'_>| (ring.number(), off.last(ring.thread()));
         self.rings().map(of_ring).filter(|(_, words)| words.len() > 1).collect()
     }

@@ -504,6 +504,10 @@ pub(crate) mod perf {
         None
     }
 
+    pub(crate) fn turns(_thread: u32) -> Option<u64> {
+        None
+    }
+
     pub(crate) fn is_proc_ours() -> bool {
         false
     }

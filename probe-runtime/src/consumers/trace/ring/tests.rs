@@ -162,7 +162,7 @@ fn a_gap_lies_between_two_sub_buffers() {
 /// A time off the processor may begin the first sub-buffer of a thread that has lost events before.
 #[test]
 fn late_losses_are_told_before_a_time_off_the_processor() {
-    let ring = Owned::new(Shape { words: HEADER + 32, when_full: WhenFull::Wait, ..TINY });
+    let ring = Owned::new(Shape { words: HEADER + 48, when_full: WhenFull::Wait, ..TINY });
     let mut now = 0;
     while ring.event(hit(now), 1, &[]) {
         now += 1;
@@ -171,12 +171,12 @@ fn late_losses_are_told_before_a_time_off_the_processor() {
     (100..103).for_each(|now| assert!(!ring.event(later(now), 1, &[])));
     assert_eq!(ring.ring().ringless(), 3);
     ring.ring().set_drained(1);
-    ring.ring().off(ring.shape, later(120), Some([105, 115, 0]), identity(later(120)));
+    ring.ring().off(ring.shape, later(120), Some([105, 115, 0, 0, 0, 0]), identity(later(120)));
     assert!(ring.event(later(121), 1, &[]));
     let copies = ring.copies();
     let expected = [
         (event::CONTROL, 0, &[control::GAP, 3, 100, 102][..]),
-        (event::CONTROL, 0, &[control::OFF, 105, 115, 0]),
+        (event::CONTROL, 0, &[control::OFF, 105, 115, 0, 0, 0, 0]),
         (1, 1, &[]),
     ];
     assert_eq!(records(copies.last().unwrap()), expected);

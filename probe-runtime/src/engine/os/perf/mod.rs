@@ -13,7 +13,7 @@
 
 mod page;
 mod switches;
-mod system_call;
+mod task;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
 pub(crate) use switches::{Switch, SwitchBuffer, Turn};
-pub(crate) use system_call::{SystemCall, is_proc_ours, system_call};
+pub(crate) use task::{SystemCall, is_proc_ours, system_call, turns};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -23,6 +23,9 @@
 // are counted in `readers`.
 #![expect(unsafe_code, reason = "see above")]
 
+#[cfg(feature = "trace")]
+pub(crate) mod polled;
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
 
@@ -318,8 +321,8 @@ impl ThreadWaits {
         each(Found::Wait(Wait { is_ready: false, has_ended: true, begin, end, processors, call }));
     }
 
-    /// Sees in which system call a thread waits: `read` tells that of a thread of this id. Called by
-    /// one thread at a time, while the thread with this number is alive.
+    /// Sees in which system call a thread waits. `read` tells that of the thread with this id.
+    /// Called by one thread at a time, while the thread with this number is alive.
     pub(crate) fn see(&self, thread: u64, process: u64, read: impl FnOnce(u32) -> Option<SystemCall>) {
         let wait = || {
             let mut last = None;

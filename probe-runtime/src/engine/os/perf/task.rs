@@ -1,5 +1,5 @@
-//! The system call in which a thread waits, as `/proc` shows it (proc_pid_syscall(5)). A process may
-//! always read that of its own threads.
+//! What `/proc/self/task` tells of a thread: its system call (`proc_pid_syscall(5)`), and how often
+//! it got its turn (the kernel's sched-stats.rst). A process may read that of its own threads.
 
 use std::fs;
 
@@ -52,6 +52,14 @@ const OWN_NAMES: &[(libc::c_long, &str)] = &[];
 /// runs, if there is no such thread, or if `/proc` is that of other ids.
 pub(crate) fn system_call(thread: u32) -> Option<SystemCall> {
     parse(&fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
+}
+
+/// Returns how often the thread with this id was put on a processor. `None` if there is no such
+/// thread, or the kernel does not count.
+pub(crate) fn turns(thread: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    // A thread that exists has had a turn.
+    text.split_ascii_whitespace().nth(2)?.parse().ok().filter(|turns| *turns != 0)
 }
 
 /// Returns whether `/proc` has the ids of this process: that of another PID namespace has others.
