@@ -1,6 +1,7 @@
 //! Agents that are brought to programs which run already. Tracing needs root, or
 //! `kernel.yama.ptrace_scope` 0; without, these tests say so and leave themselves out.
 
+use std::collections::HashSet;
 use std::hint;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -205,8 +206,15 @@ fn a_program_with_a_runtime_of_its_own_gets_its_own_agent() {
     // Tasks of tokio, whose threads wait.
     assert_eq!(program.number("requests 10"), 100);
     assert!(done(&folder, &["detach", "-p", &pid]).is_some());
-    let counted = done(&folder, &["count", "-p", &pid, "live::program::**", "--for", "50ms"]).unwrap();
-    assert!(words(&counted)[1..].iter().all(|line| line[3] != "0"), "{counted}");
+    // On a loaded machine, a task may not run for so long.
+    let mut without_hits: Option<HashSet<String>> = None;
+    while without_hits.as_ref().is_none_or(|names| !names.is_empty()) {
+        let counted = done(&folder, &["count", "-p", &pid, "live::program::**", "--for", "50ms"]).unwrap();
+        let words = words(&counted);
+        let none = words[1..].iter().filter(|line| line[3] == "0").map(|line| line[..2].join(" "));
+        let none = none.collect::<HashSet<_>>();
+        without_hits = Some(without_hits.map_or_else(|| none.clone(), |before| &before & &none));
+    }
     assert_eq!(program.number("requests 10"), 100);
     assert_eq!((program.number("text"), program.number("wrong")), (0, 0));
 }
