@@ -138,7 +138,7 @@ fn made(text: Function, number: usize, file: &str) -> ModuleFunction {
 
 /// Returns whether a value is still there when the function has returned.
 fn is_kept(reading: &Reading) -> bool {
-    matches!(reading.from, ReadFrom::Memory { .. })
+    matches!(reading.from, ReadFrom::Stack(_))
 }
 
 /// Returns the number of words on the stack, and how arguments are read.
@@ -159,7 +159,7 @@ fn arguments(parameters: &[(String, CType)]) -> (u32, Vec<(String, Reading)>) {
 /// Returns where a wrapper has an argument that was in this place at its entry. It keeps registers
 /// for integers in its frame, and leaves the others as they are.
 fn in_wrapper(place: Place) -> ReadFrom {
-    let stack = |offset| StoredRegister::of(7).map(|base| ReadFrom::Memory { base, offset });
+    let stack = |offset| StoredRegister::of(7).map(|base| ReadFrom::memory(base, offset));
     let from = match place {
         Place::Register(number) => argument_in_register(number)
             .and_then(stack)
@@ -205,7 +205,7 @@ mod tests {
             let (words, arguments) = arguments(&parameters);
             (words, arguments.into_iter().map(|(_, reading)| reading.from).collect::<Vec<_>>())
         };
-        let stack = |offset| ReadFrom::Memory { base: StoredRegister::of(7).unwrap(), offset };
+        let stack = ReadFrom::Stack;
         let (words, places) = of(&[CType::Unsigned(8); 8]);
         assert_eq!((words, places[0], places[5]), (2, stack(48), stack(8)));
         assert_eq!(places[6..], [stack(80), stack(88)]);

@@ -289,7 +289,7 @@ impl Names {
             Place::Absent => None,
             Place::Register(number) => StoredRegister::of(number).map(ReadFrom::Register),
             Place::Memory { base, offset } => {
-                StoredRegister::of(base).map(|base| ReadFrom::Memory { base, offset })
+                StoredRegister::of(base).map(|base| ReadFrom::memory(base, offset))
             }
         };
         Some(Reading { kind, from: from.unwrap_or(ReadFrom::Nowhere) })

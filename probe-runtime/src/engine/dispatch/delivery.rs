@@ -20,6 +20,8 @@
 // unmapped, and the mark keeps its place from being given to another.
 #![expect(unsafe_code, reason = "see above")]
 
+#[cfg(probe_values)]
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
@@ -317,11 +319,11 @@ fn read_values(
     (site, captured): (usize, *const Captured),
     call: impl FnOnce(&Event<'_>),
 ) {
-    let given;
+    let mut given = MaybeUninit::uninit();
     if let Some(fields) = subscription.site_fields(hook.probe()) {
         // SAFETY: the way in and `capture` have passed both, for this hit.
-        given = unsafe { GivenValues::read(fields, site, at.frame, captured) };
-        at.given = std::ptr::from_ref(&given).cast();
+        let given = unsafe { GivenValues::read(&mut given, fields, site, at.frame, captured) };
+        at.given = std::ptr::from_ref(given).cast();
     }
     call(&Event::new(definition, hook.probe(), at));
 }

@@ -87,7 +87,13 @@ pub(crate) enum ReadAs {
 pub(crate) enum ReadFrom {
     Nowhere,
     Register(StoredRegister),
-    Memory { base: StoredRegister, offset: i32 },
+    /// In the word this far above the stack pointer, which is surely the stack's.
+    Stack(u16),
+    /// Elsewhere in memory, where a read may fault.
+    Memory {
+        base: StoredRegister,
+        offset: i32,
+    },
 }
 
 impl ReadAs {
@@ -168,12 +174,16 @@ impl Reading {
         let word = match self.from {
             // SAFETY: the caller's promise.
             ReadFrom::Register(register) => unsafe { register.read(frame, captured) },
+            ReadFrom::Stack(offset) => {
+                // SAFETY: the frame is the stack pointer. By the debug information of the very file
+                // that is mapped, a variable or an argument begins here. A variable lies below a
+                // return address, and an argument has a word, so this word ends in the same frame.
+                Some(unsafe { frame.byte_add(offset.into()).cast::<u64>().read_unaligned() })
+            }
             ReadFrom::Memory { base, offset } => {
-                // SAFETY: as above.
-                unsafe { base.read(frame, captured) }.and_then(|base| {
-                    let addr = base.wrapping_add_signed(offset.into());
-                    in_memory(addr, self.kind.bytes(), self.from.may_fault())
-                })
+                // SAFETY: the caller's promise.
+                let base = unsafe { base.read(frame, captured) };
+                base.and_then(|base| in_memory(base.wrapping_add_signed(offset.into()), self.kind.bytes()))
             }
             ReadFrom::Nowhere => None,
         };
@@ -192,7 +202,7 @@ fn absent() -> Value<'static> {
 
 /// How far above the stack pointer memory is surely the stack's: there are the program's arguments
 /// and environment.
-const SURELY_STACK: i32 = 1024;
+const SURELY_STACK: u16 = 1024;
 
 impl SiteFields {
     /// Returns whether a value is in a register that the way in does not store.
@@ -200,34 +210,37 @@ impl SiteFields {
         let mut readings = self.sites.iter().flat_map(|site| &site.readings);
         readings.any(|reading| match reading.from {
             ReadFrom::Register(register) | ReadFrom::Memory { base: register, .. } => register.is_captured(),
-            ReadFrom::Nowhere => false,
+            ReadFrom::Nowhere | ReadFrom::Stack(_) => false,
         })
     }
 }
 
 impl ReadFrom {
+    /// Returns the place of a value in memory, this far from where a register leads.
+    pub(crate) fn memory(base: StoredRegister, offset: i32) -> Self {
+        match u16::try_from(offset) {
+            Ok(near @ ..SURELY_STACK) if base == StoredRegister::StackPointer => Self::Stack(near),
+            _ => Self::Memory { base, offset },
+        }
+    }
+
     /// Returns whether a read of it may fault.
     pub(crate) fn may_fault(self) -> bool {
-        match self {
-            Self::Nowhere | Self::Register(_) => false,
-            Self::Memory { base, offset } => {
-                base != StoredRegister::StackPointer || !(0..SURELY_STACK).contains(&offset)
-            }
-        }
+        matches!(self, Self::Memory { .. })
     }
 }
 
 /// Returns the bytes at an address, if they can be read.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have as many bits")]
 #[inline(never)]
-fn in_memory(addr: u64, bytes: u8, may_fault: bool) -> Option<u64> {
+fn in_memory(addr: u64, bytes: u8) -> Option<u64> {
     let (start, len) = (addr as usize, usize::from(bytes.min(8)));
     let mut word = [0; 8];
-    if may_fault && !guarded_read::is_readable(start, len) {
+    if !guarded_read::is_readable(start, len) {
         return None;
     }
     // SAFETY: the stack of the site's function, by the debug information of the very file that is
-    // mapped. Elsewhere than right above the stack pointer, they were readable just now.
+    // mapped. They were readable just now.
     unsafe {
         ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(start), word.as_mut_ptr(), len);
     }
@@ -241,32 +254,33 @@ pub(crate) struct GivenValues<'a> {
 }
 
 impl<'a> GivenValues<'a> {
-    /// Reads the values of a hit at the site before this address. All are absent at a site that
-    /// was not known.
+    /// Reads the values of a hit at the site before this address, into the place where they stay.
+    /// All are absent at a site that was not known.
     ///
     /// # Safety
     /// As for [`StoredRegister::read`].
     #[inline(always)]
-    pub(super) unsafe fn read(
+    pub(super) unsafe fn read<'p>(
+        place: &'p mut MaybeUninit<Self>,
         fields: &'a SiteFields,
         after: usize,
         frame: *const Value<'_>,
         captured: *const Captured,
-    ) -> Self {
-        let mut values = [MaybeUninit::uninit(); MOST_FIELDS];
+    ) -> &'p Self {
+        let given = place.write(Self { fields, values: [const { MaybeUninit::uninit() }; MOST_FIELDS] });
         let site = match &*fields.sites {
             [one] if one.after == after => Some(one),
             sites => sites.binary_search_by_key(&after, |site| site.after).ok().map(|at| &sites[at]),
         };
         let readings = site.map_or(&[][..], |site| &site.readings);
-        for (at, value) in values.iter_mut().take(fields.fields.len()).enumerate() {
+        for (at, value) in given.values.iter_mut().take(fields.fields.len()).enumerate() {
             value.write(match readings.get(at) {
                 // SAFETY: the caller's promise.
                 Some(reading) => unsafe { reading.read(frame, captured) },
                 None => absent(),
             });
         }
-        Self { fields, values }
+        given
     }
 
     /// Returns the names of the fields, and their types.
