@@ -175,9 +175,9 @@ impl Reading {
             // SAFETY: the caller's promise.
             ReadFrom::Register(register) => unsafe { register.read(frame, captured) },
             ReadFrom::Stack(offset) => {
-                // SAFETY: the frame is the stack pointer. By the debug information of the mapped file,
-                // a variable or an argument begins here. A variable lies below a return address, and
-                // an argument has a word. So this word ends in the same frame.
+                // SAFETY: the frame is the stack pointer. By the debug information of the mapped
+                // file, a variable or an argument begins here. A variable lies below a return
+                // address, and an argument has a word. So this word ends in the same frame.
                 Some(unsafe { frame.byte_add(offset.into()).cast::<u64>().read_unaligned() })
             }
             ReadFrom::Memory { base, offset } => {

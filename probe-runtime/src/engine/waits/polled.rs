@@ -136,8 +136,8 @@ impl PolledWaits {
         self.taken.store(until.put, Release);
     }
 
-    /// Passes on the waits of the queue, and that there were more. Returns the begin of the last one
-    /// that the thread has taken now.
+    /// Passes on the waits of the queue, and that there were more. Returns the begin of the last
+    /// one that the thread has taken now.
     fn look_at_queue(&self, until: Until, each: &mut impl FnMut(u64, Found)) -> u64 {
         let mut last = self.begin_taken.load(Relaxed);
         for number in self.taken.load(Relaxed)..until.put {
