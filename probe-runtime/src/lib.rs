@@ -169,7 +169,7 @@ pub use consumers::{Trace, Trigger};
 /// The report of [`Aggregate`]: groups of hits, with their sums, extremes and histograms.
 #[cfg(feature = "std")]
 pub mod aggregate {
-    pub use probe_report::reports::{Group, Groups};
+    pub use probe_report::reports::{Group, Groups, OpenInterval};
 }
 
 /// The report of [`CallTree`]: a tree of calls, of one thread or of all.

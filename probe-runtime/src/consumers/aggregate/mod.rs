@@ -15,7 +15,9 @@
 mod callers;
 mod groups;
 mod hit;
+mod intervals;
 mod key;
+mod open;
 mod table;
 
 use std::collections::HashMap;
@@ -24,12 +26,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
+use hit::{KeySource, unfit};
+use intervals::{Intervals, Roles, SharedKey, beginning};
 use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table};
 
 use super::buckets::BUCKETS;
-use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
+use super::filter::{
+    CallFilter, EvaluatedParts, Expressions, HitContext, HitsOfCall, PassedHit, Plan, fields,
+};
 use crate::engine::by_probe::{Appended, ByProbe};
 use crate::engine::c_values::WantedFields;
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
@@ -38,9 +44,8 @@ use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use crate::engine::stacks::{Callers, Rules};
-use probe_core::abi::Kind;
 use probe_lang::ParseError;
-use probe_lang::expression::{Callers as CallersKind, Node, Predicate, Program, Scope};
+use probe_lang::expression::{Callers as CallersKind, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
 use probe_report::source::{Period, Since};
 
@@ -104,6 +109,7 @@ struct Prepared {
     caller_keys: u8,
     /// If keys ask for callers.
     callers: Option<Callers>,
+    intervals: Option<Intervals>,
     /// The groups, and then the stacks.
     memory: PerThread<Rules, AtomicU64>,
     since: Since,
@@ -123,20 +129,8 @@ struct Programs {
     /// See [`Key::room`].
     room: usize,
     value: Option<Program>,
-}
-
-enum KeySource {
-    Field(usize),
-    Value(Program),
-    /// A field that formats itself.
-    Shown(usize),
-    /// The function that called, or all that led there.
-    Callers(CallersKind),
-    /// The same at a hit that may be in another function than the probe's, unless it is of C: a
-    /// guard's `drop` has the exits of Rust.
-    CallersOfC(CallersKind),
-    /// The next key of the group that the entry of the call has named.
-    OfEntry,
+    /// If hits begin intervals.
+    begins: Option<SharedKey>,
 }
 
 impl Aggregate {
@@ -203,10 +197,14 @@ impl Aggregate {
         groups::read(&self.aggregation, prepared, tables, self.filter.notes())
     }
 
+    fn intervals_if_any(&self) -> Option<&Intervals> {
+        self.groups.get()?.intervals.as_ref()
+    }
+
     fn cells(&self) -> usize {
         match self.aggregation.function {
             AggregateFunction::Quantize => PLAIN + POWERS,
-            AggregateFunction::Latency => PLAIN + BUCKETS,
+            function if function.is_of_times() => PLAIN + BUCKETS,
             _ => PLAIN,
         }
     }
@@ -231,6 +229,7 @@ impl Aggregate {
 
     fn plan(&self, probes: &ProbeSet, caller_keys: u8) -> Result<Plan, Error> {
         let is_latency = self.aggregation.function == AggregateFunction::Latency;
+        let is_of_intervals = self.aggregation.function.is_of_intervals();
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
             text: &self.aggregation.text,
@@ -239,15 +238,14 @@ impl Aggregate {
             value: &|scope| self.aggregation.value_fits(scope),
             asks_latency: is_latency || self.aggregation.uses("latency"),
             asks_time: self.aggregation.uses("time"),
-            is_of_one_hit: true,
-            others: &[],
-            needs_entries: None,
+            hits: if is_of_intervals { HitsOfCall::Exit } else { HitsOfCall::One },
+            ..Expressions::NONE
         };
         Plan::of(probes, &expressions)
     }
 
     /// Adds the programs of a plan's probes. One thread at a time calls it.
-    fn add(&self, prepared: &Prepared, plan: &Plan) -> Result<(), Error> {
+    fn add(&self, prepared: &Prepared, plan: &Plan, roles: &Roles) -> Result<(), Error> {
         let key = |info: &ProbeInfo| (info.path().to_owned(), info.file().to_owned(), info.line());
         let known = prepared.subjects.iter().map(key).zip(0..);
         // The number of each function that has a subject.
@@ -260,7 +258,15 @@ impl Aggregate {
             if let Some(value) = self.aggregation.value.as_ref().filter(|_| place.value) {
                 is_float |= value.is_float(&Scope { fields: &fields(info), has_latency: true });
             }
-            programs.push((info.id(), self.programs(prepared, info, subject, place)?));
+            let mut program = self.programs(prepared, info, subject, place)?;
+            if let Some(role) = roles.get(&info.id()).filter(|_| prepared.intervals.is_some() && place.value)
+            {
+                program.begins = self.shared_key(info, role, place.keys_of_entry & 1 != 0)?;
+                if program.begins.is_none() {
+                    continue;
+                }
+            }
+            programs.push((info.id(), program));
             if subject == next {
                 new.push(info.clone());
             }
@@ -289,32 +295,28 @@ impl Aggregate {
     ) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
-        let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
-        let is_inside = !matches!(info.kind(), Kind::Exit | Kind::Drop | Kind::Suspend);
         if prepared.caller_keys != 0 && prepared.callers.is_none() {
             return Err(Error::Consumer(no_callers.into()));
         }
-        let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
-            (Some(callers), _) if is_inside => Ok(KeySource::Callers(callers)),
-            (Some(callers), _) => Ok(KeySource::CallersOfC(callers)),
-            (_, Some(field)) => Ok(KeySource::Shown(field)),
-            _ => Program::of_value(key, &scope).map(|program| match program.field() {
-                Some(field) => KeySource::Field(field),
-                None => KeySource::Value(program),
-            }),
-        };
         let mut keys = Vec::new();
         for (number, key) in self.aggregation.keys.iter().enumerate() {
             if place.keys >> number & 1 != 0 {
-                keys.push(source(key).map_err(unfit)?);
+                keys.push(KeySource::of(key, info)?);
             } else if place.keys_of_entry >> number & 1 != 0 {
                 keys.push(KeySource::OfEntry);
             }
         }
         let value = self.aggregation.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
-        Ok(Programs { subject, place, room: Key::room(self.aggregation.keys.len()), keys, value })
+        Ok(Programs {
+            subject,
+            place,
+            room: Key::room(self.aggregation.keys.len()),
+            keys,
+            value,
+            begins: None,
+        })
     }
 }
 
@@ -359,17 +361,25 @@ impl Prepared {
 
 impl Consumer for Aggregate {
     fn wanted_fields(&self) -> WantedFields {
+        if self.aggregation.function == AggregateFunction::Held {
+            return WantedFields::all_known();
+        }
         let of_predicate = self.predicate.as_ref().map_or_else(Vec::new, |it| it.node().fields());
         WantedFields::named([self.aggregation.fields(), of_predicate].concat())
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let roles = self.roles(probes);
+        let intervals = self.intervals(probes, &roles)?;
+        let all = probes;
+        let probes = &if intervals.is_some() { beginning(all, &roles) } else { all.clone() };
         let caller_keys = self.caller_keys(probes);
         let callers = self.callers(caller_keys);
         let words = table::words(self.cells()) + callers.as_ref().map_or(0, Callers::words);
         let prepared = Prepared {
             caller_keys,
             callers,
+            intervals,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
@@ -380,7 +390,7 @@ impl Consumer for Aggregate {
         let plan = self.plan(probes, caller_keys)?;
         // An error about its fields comes first.
         plan.check()?;
-        self.add(&prepared, &plan)?;
+        self.add(&prepared, &plan, &roles)?;
         self.filter.prepare(probes, plan)?;
         let _ = self.groups.set(prepared);
         Ok(())
@@ -389,10 +399,16 @@ impl Consumer for Aggregate {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
-        let set = self.filter.joined_by(probes);
+        let roles = self.roles(probes);
+        let mut probes = probes.clone();
+        if let Some(intervals) = &prepared.intervals {
+            self.join_intervals(intervals, &probes, &roles)?;
+            probes = beginning(&probes, &roles);
+        }
+        let set = self.filter.joined_by(&probes);
         let plan = self.plan(&set, prepared.caller_keys)?;
         self.filter.check(&set)?;
-        self.add(prepared, &plan)?;
+        self.add(prepared, &plan, &roles)?;
         self.filter.join(&set, plan)
     }
 
@@ -402,16 +418,23 @@ impl Consumer for Aggregate {
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         self.filter.attached(&switch);
+        self.intervals_if_any().into_iter().for_each(|it| it.attached(&switch));
         Ok(())
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        self.filter.start(probe, Start::On)
+        match self.intervals_if_any() {
+            Some(intervals) if intervals.needs(probe) => Start::On,
+            _ => self.filter.start(probe, Start::On),
+        }
     }
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         let Some(prepared) = self.groups.get() else { return };
+        if let Some(intervals) = &prepared.intervals {
+            self.end_interval(prepared, intervals, event);
+        }
         let Some(programs) = prepared.probes.get(event.probe()) else {
             // A poll of a future, which belongs to its call.
             self.filter.hit(event, |_| (), |_, _| 0);
@@ -426,7 +449,7 @@ impl Consumer for Aggregate {
             if let Some(memory) = memory()
                 && let Some(group) = self.group(prepared, &memory, programs, event, context, None)
             {
-                self.add_hit(prepared, programs, memory.table.cells(group), event, context);
+                self.count(prepared, &memory, programs, group, event, context);
             }
         };
         self.filter.hit(event, alone, |passed, context| {
@@ -441,7 +464,7 @@ impl Consumer for Aggregate {
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };
             if programs.place.value {
-                self.add_hit(prepared, programs, table.cells(group), event, context);
+                self.count(prepared, &memory, programs, group, event, context);
             }
             table.handle(group)
         });
