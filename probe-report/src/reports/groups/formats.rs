@@ -43,6 +43,10 @@ impl Group {
             Function::Max => figures.push(("max", cell(self.figures.max))),
             Function::Mean => figures.push(("avg", Cell::Decimal(self.mean()))),
             Function::Sum | Function::Quantize => figures.push(("sum", cell(self.figures.sum))),
+            _ if self.count() == 0 => {
+                let names = ["total_ns", "mean_ns", "min_ns", "p50_ns", "p99_ns", "max_ns"];
+                figures.extend(names.map(|name| (name, Cell::Nothing)));
+            }
             Function::Latency | Function::Until | Function::Held => figures.extend([
                 ("total_ns", cell(self.figures.sum)),
                 ("mean_ns", Cell::Decimal(self.mean().round())),
@@ -161,6 +165,7 @@ impl Groups {
                 Function::Max => _ = table.push(bound(Bound::AtMost, Group::shown(figures.max, is_time))),
                 Function::Mean if is_time => _ = table.push(Group::time(group.mean())),
                 Function::Mean => _ = table.push(Shown::Decimal(group.mean())),
+                _ if group.count() == 0 => (0..5).for_each(|_| _ = table.push(Shown::Nothing)),
                 Function::Latency | Function::Until | Function::Held => {
                     for time in [group.sum(), group.mean(), group.quantile(0.5), group.quantile(0.99)] {
                         table.push(Group::time(time));

@@ -29,6 +29,7 @@ use crate::engine::per_thread::{Local, PerThread};
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Definition, Kind};
 use probe_lang::expression::{Fault, Program, Scope, groups};
+use probe_lang::modules::RESULT;
 use probe_lang::{Predicate, Selector};
 use probe_report::reports::OpenInterval;
 use probe_report::was;
@@ -110,11 +111,6 @@ impl Role {
         let begins = begins.map_or(!is_end, |begins| begins.matches(definition));
         Self { begins, ends: is_end, ..Self::default() }
     }
-}
-
-/// Those of a set that begin intervals.
-pub(super) fn beginning(probes: &ProbeSet, roles: &Roles) -> ProbeSet {
-    probes.only(&|id| roles.get(id).is_some_and(|role| role.begins))
 }
 
 impl Intervals {
@@ -250,29 +246,45 @@ fn owner(event: &Event<'_>) -> Owner {
 }
 
 impl Aggregate {
-    /// Returns which of these probes begin and end intervals; none if this is about hits.
-    pub(super) fn roles(&self, probes: &ProbeSet) -> Roles {
+    /// Returns which of these probes begin and end intervals.
+    pub(super) fn roles(&self, probes: &ProbeSet) -> Result<Roles, Error> {
         let ends = self.aggregation.ends.as_ref();
-        let role = |definition: &Definition| match (self.aggregation.function, ends) {
-            (AggregateFunction::Held, _) => Role::of_notes(definition),
-            (_, Some(ends)) => Role::of_selectors(definition, ends.begins.as_deref(), &ends.selector),
-            _ => Role::default(),
+        let is_held = self.aggregation.function == AggregateFunction::Held;
+        let role = |definition: &Definition| match ends {
+            _ if is_held => Role::of_notes(definition),
+            Some(ends) => Role::of_selectors(definition, ends.begins.as_deref(), &ends.selector),
+            None => Role { begins: true, ..Role::default() },
         };
-        probes.with_definitions(|all| all.map(|(id, definition)| (id, role(definition))).collect())
+        let read = |all: &mut dyn Iterator<Item = (ProbeId, &Definition)>| {
+            all.map(|(id, definition)| (id, role(definition))).collect()
+        };
+        let roles: Roles = probes.with_definitions(read);
+        if is_held && !roles.is_empty() && !roles.values().any(|role| role.begins) {
+            let problem = "none of these probes takes anything; `held` is of functions whose modules say so, such \
+                           as `lock::*=held`, and `until` names the hits: `app::took=until(app::gave)`";
+            return Err(Error::Consumer(problem.into()));
+        }
+        Ok(roles)
     }
 
-    /// Gets ready for intervals between hits of these probes.
-    pub(super) fn intervals(&self, probes: &ProbeSet, roles: &Roles) -> Result<Option<Intervals>, Error> {
+    /// Returns the probes whose hits belong to groups: of intervals, those that begin them.
+    pub(super) fn beginning(&self, probes: &ProbeSet, roles: &Roles) -> ProbeSet {
+        probes.only(&|id| roles.get(id).is_some_and(|role| role.begins))
+    }
+
+    /// Gets ready for intervals between hits of these probes. `begins` is the plan of those that
+    /// begin them.
+    pub(super) fn intervals(
+        &self,
+        probes: &ProbeSet,
+        roles: &Roles,
+        begins: &Plan,
+    ) -> Result<Option<Intervals>, Error> {
         if !self.aggregation.function.is_of_intervals() {
             return Ok(None);
         }
-        if !probes.is_empty() && !roles.values().any(|role| role.begins || role.ends) {
-            let problem = "none of these probes takes or gives anything; `held` is of functions whose modules say \
-                           so, such as `lock::*=held`, and `until` names the hits: `app::took=until(app::gave)`";
-            return Err(Error::Consumer(problem.into()));
-        }
         let intervals = Intervals::of(probes)?;
-        let ending = ending(probes, roles);
+        let ending = self.ending(probes, roles, begins);
         let plan = self.plan_of_ends(&ending)?;
         plan.check()?;
         self.add_ends(&intervals, &plan, roles)?;
@@ -285,12 +297,26 @@ impl Aggregate {
         intervals: &Intervals,
         probes: &ProbeSet,
         roles: &Roles,
+        begins: &Plan,
     ) -> Result<(), Error> {
-        let set = intervals.filter.joined_by(&ending(probes, roles));
+        let set = intervals.filter.joined_by(&self.ending(probes, roles, begins));
         let plan = self.plan_of_ends(&set)?;
         intervals.filter.check(&set)?;
         self.add_ends(intervals, &plan, roles)?;
         intervals.filter.join(&set, plan)
+    }
+
+    /// Returns the probes that end intervals, without those of what is never taken: keys leave out
+    /// the functions that lack them.
+    fn ending(&self, probes: &ProbeSet, roles: &Roles, begins: &Plan) -> ProbeSet {
+        let is_planned = |id: &ProbeId| begins.place(*id).value;
+        let taken: Vec<_> = roles.iter().filter(|(id, _)| is_planned(id)).map(|(_, role)| role).collect();
+        let is_taken = |given: &Role| {
+            let same = |it: &&Role| it.takes == given.gives || it.takes.as_deref() == Some(RESULT);
+            taken.iter().any(|it| it.about == given.about && same(it))
+        };
+        let is_held = self.aggregation.function == AggregateFunction::Held;
+        probes.only(&|id| roles.get(id).is_some_and(|role| role.ends && (!is_held || is_taken(role))))
     }
 
     fn plan_of_ends(&self, probes: &ProbeSet) -> Result<Plan, Error> {
@@ -356,10 +382,6 @@ impl Aggregate {
         });
         Ok(Some(SharedKey { about: role.about, room, source, condition: condition.transpose()? }))
     }
-}
-
-fn ending(probes: &ProbeSet, roles: &Roles) -> ProbeSet {
-    probes.only(&|id| roles.get(id).is_some_and(|role| role.ends))
 }
 
 /// Returns the source of a field.

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
 use hit::{KeySource, unfit};
-use intervals::{Intervals, Roles, SharedKey, beginning};
+use intervals::{Intervals, Roles, SharedKey};
 use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table};
@@ -369,17 +369,18 @@ impl Consumer for Aggregate {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let roles = self.roles(probes);
-        let intervals = self.intervals(probes, &roles)?;
-        let all = probes;
-        let probes = &if intervals.is_some() { beginning(all, &roles) } else { all.clone() };
+        let (all, roles) = (probes, self.roles(probes)?);
+        let probes = &self.beginning(all, &roles);
         let caller_keys = self.caller_keys(probes);
+        let plan = self.plan(probes, caller_keys)?;
+        // An error about its fields comes first.
+        plan.check()?;
         let callers = self.callers(caller_keys);
         let words = table::words(self.cells()) + callers.as_ref().map_or(0, Callers::words);
         let prepared = Prepared {
             caller_keys,
             callers,
-            intervals,
+            intervals: self.intervals(all, &roles, &plan)?,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
@@ -387,9 +388,6 @@ impl Consumer for Aggregate {
             memory: PerThread::new(words)?,
             since: Since::now(),
         };
-        let plan = self.plan(probes, caller_keys)?;
-        // An error about its fields comes first.
-        plan.check()?;
         self.add(&prepared, &plan, &roles)?;
         self.filter.prepare(probes, plan)?;
         let _ = self.groups.set(prepared);
@@ -399,14 +397,12 @@ impl Consumer for Aggregate {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
-        let roles = self.roles(probes);
-        let mut probes = probes.clone();
-        if let Some(intervals) = &prepared.intervals {
-            self.join_intervals(intervals, &probes, &roles)?;
-            probes = beginning(&probes, &roles);
-        }
-        let set = self.filter.joined_by(&probes);
+        let roles = self.roles(probes)?;
+        let set = self.filter.joined_by(&self.beginning(probes, &roles));
         let plan = self.plan(&set, prepared.caller_keys)?;
+        if let Some(intervals) = &prepared.intervals {
+            self.join_intervals(intervals, probes, &roles, &plan)?;
+        }
         self.filter.check(&set)?;
         self.add(prepared, &plan, &roles)?;
         self.filter.join(&set, plan)

@@ -1,0 +1,35 @@
+// Takes and gives what is none of this file's business, and counts it.
+#include <setjmp.h>
+#include <stdio.h>
+
+#ifdef HOOKED
+#define UNPROBED __attribute__((noinline, no_instrument_function))
+#else
+#define UNPROBED __attribute__((noinline))
+#endif
+
+static jmp_buf back;
+static int held[4];
+
+// Returns whether it has taken the lock. A negative number leaves it by a jump.
+__attribute__((noinline)) int take(long lock, int how) {
+    if (how < 0) longjmp(back, 1);
+    held[lock] += how;
+    __asm__ volatile("" ::: "memory");
+    return how;
+}
+
+__attribute__((noinline)) void give(long lock) {
+    __asm__ volatile("" ::"r"(lock) : "memory");
+}
+
+UNPROBED void held_play(void) {
+    for (int round = 0; round < 300; round++) {
+        long lock = round % 3;
+        if (setjmp(back) == 0 && take(lock, round % 5 == 4 ? -1 : round % 5 > 1)) give(lock);
+    }
+    // It stays taken.
+    take(3, 1);
+}
+
+UNPROBED int held_count(int lock) { return held[lock]; }
