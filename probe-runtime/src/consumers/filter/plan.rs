@@ -235,11 +235,15 @@ impl Plan {
         expressions: &Expressions<'_>,
     ) {
         let is_of_one_hit = expressions.hits == HitsOfCall::One;
-        let mut program = Some(program);
+        let mut copies = Copies::default();
         for (info, effect) in call {
             let begins = matches!(effect, CallEffect::Begin | CallEffect::Enter);
             let mut place = EvaluatedParts::default();
-            let role = match begins.then(|| program.take()).flatten() {
+            if begins && !copies.has(info) {
+                self.left_out.add(info.path(), expressions.unfit(other_fields()));
+                continue;
+            }
+            let role = match begins.then(|| program.clone()) {
                 Some(program) if is_of_one_hit => {
                     place = expressions.all_parts();
                     HitRole::Alone(program)
@@ -285,17 +289,26 @@ impl Plan {
         let needs_entry = at_entry.is_some() || entry_keys != 0;
         let is_paired = needs_entry || self.needs_latency;
         self.is_paired |= is_paired;
-        let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
+        let (mut entries, mut exits) = (Copies::default(), Copies::default());
         for (info, effect) in call {
             let mut place = EvaluatedParts::default();
+            let copies = match effect {
+                CallEffect::Begin | CallEffect::Enter => Some(&mut entries),
+                CallEffect::End | CallEffect::Finish => Some(&mut exits),
+                _ => None,
+            };
+            if copies.is_some_and(|copies| !copies.has(info)) {
+                self.left_out.add(info.path(), expressions.unfit(other_fields()));
+                continue;
+            }
             let role = match effect {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
                     place.keys = entry_keys;
-                    HitRole::Begin { program: at_entry.take().flatten(), passes_on: entry_keys != 0 }
+                    HitRole::Begin { program: at_entry.clone(), passes_on: entry_keys != 0 }
                 }
                 CallEffect::End | CallEffect::Finish => {
                     place = EvaluatedParts { keys: exit_keys, keys_of_entry: entry_keys, value: true };
-                    HitRole::End { program: at_exit.take().flatten(), needs_entry }
+                    HitRole::End { program: at_exit.clone(), needs_entry }
                 }
                 _ if is_paired => HitRole::Follow { passes_on: false },
                 _ => HitRole::Never,
@@ -304,6 +317,22 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The probes of one function in several objects, as it is in each.
+#[derive(Default)]
+struct Copies(Option<Fields>);
+
+impl Copies {
+    /// Returns whether a program for the first one is right for this one.
+    fn has(&mut self, info: &ProbeInfo) -> bool {
+        let fields = fields(info);
+        *self.0.get_or_insert_with(|| fields.clone()) == fields
+    }
+}
+
+fn other_fields() -> Mismatch {
+    Mismatch::Type(ParseError::new("another object has this function with other fields; select one of them"))
 }
 
 impl Expressions<'_> {
