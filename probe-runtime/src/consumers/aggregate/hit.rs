@@ -183,7 +183,7 @@ impl Aggregate {
                 Some(source) => Self::add_value(&mut key, source, event, context)?,
                 None => (),
             }
-            Ok(holds)
+            if key.is_missing() { Err(Fault::Missing) } else { Ok(holds) }
         });
         match read {
             Ok(true) => intervals.begin(event, &key, table.handle(group)),
@@ -201,7 +201,8 @@ impl Aggregate {
             let mut key = shared.key();
             let read =
                 shared.source.as_ref().map_or(Ok(()), |it| Self::add_value(&mut key, it, event, context));
-            if let Err(fault) = read {
+            // What is missing at two hits is not the same.
+            if let Some(fault) = read.err().or(key.is_missing().then_some(Fault::Missing)) {
                 return intervals.filter.fault(event, fault);
             }
             let Some((group, time)) = intervals.end(event, &key, now) else { return };
