@@ -1,4 +1,4 @@
-// Takes and gives what is none of this file's business, and counts it.
+// Takes and gives locks, and counts them.
 #include <setjmp.h>
 
 #include "torture.h"

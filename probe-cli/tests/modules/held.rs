@@ -51,7 +51,7 @@ fn each_lock_is_held_as_often_as_the_program_says() {
     for (number, key) in [(1, "mutex"), (2, "rwlock"), (3, "spin"), (6, "sem")] {
         found.extend(reported(&report(number), key));
     }
-    // The first of two waits of each round is as the threads take turns. The tally does not have it.
+    // The number of waits depends on the scheduler, so the tally does not have it.
     let turns = found.extract_if(.., |(path, _), _| path == "lock::cond_wait").collect::<Vec<_>>();
     assert_eq!(turns.len(), 1, "{turns:?}");
     // A robust mutex, whose owner ends.
@@ -100,7 +100,7 @@ fn each_lock_of_a_storm_is_held_exactly() {
     }
 }
 
-/// Functions of one's own modules take and give what their lines say.
+/// A line of an own module names the field that its function takes or gives.
 #[test]
 fn a_module_says_what_is_held() {
     let folder = Folder::new("own-held");

@@ -1,5 +1,5 @@
-// Takes and gives locks, and tells how often. Each line has what was taken, by which function, how
-// often it was given again, and how many are still taken at the end.
+// Takes and gives locks, and counts that. A line has the function, the lock, the times that it was
+// taken and given, and the times that it is still taken.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 enum { THREADS = 3, ROUNDS = 400 };
 
 static pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER, waited = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t recursive, busy = PTHREAD_MUTEX_INITIALIZER, left = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER, left = PTHREAD_MUTEX_INITIALIZER, recursive;
 static pthread_mutex_t forked = PTHREAD_MUTEX_INITIALIZER, lost = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t robust, jumped = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;

@@ -1,5 +1,5 @@
-//! `until` measures each interval from one hit to another one of the same key, and tells what it
-//! can't measure.
+//! `until` measures each interval from one hit to another one of the same key. It counts those that
+//! it can't measure.
 
 use std::sync::Barrier;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What a hit does: its keys name a group, to which its number is added.
+//! A hit's way: its keys name a group, to which its number is added.
 
 use std::sync::atomic::AtomicU64;
 
@@ -201,7 +201,7 @@ impl Aggregate {
             let mut key = shared.key();
             let read =
                 shared.source.as_ref().map_or(Ok(()), |it| Self::add_value(&mut key, it, event, context));
-            // What is missing at two hits is not the same.
+            // Two missing values are not the same one.
             if let Some(fault) = read.err().or(key.is_missing().then_some(Fault::Missing)) {
                 return intervals.filter.fault(event, fault);
             }

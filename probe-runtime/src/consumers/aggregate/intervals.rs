@@ -54,7 +54,7 @@ pub(super) struct Intervals {
 
 /// The key that the hits of an interval share, at one of them.
 pub(super) struct SharedKey {
-    /// A number for each module: a key of one is none of another.
+    /// A number for each module, so that keys of two modules differ.
     about: u32,
     /// See [`Key::room`].
     room: usize,
@@ -306,8 +306,8 @@ impl Aggregate {
         intervals.filter.join(&set, plan)
     }
 
-    /// Returns the probes that end intervals, without those of what is never taken: keys leave out
-    /// the functions that lack them.
+    /// Returns the probes that end intervals, without those of fields that no function takes: keys
+    /// leave out the functions that lack them.
     fn ending(&self, probes: &ProbeSet, roles: &Roles, begins: &Plan) -> ProbeSet {
         let is_planned = |id: &ProbeId| begins.place(*id).value;
         let taken: Vec<_> = roles.iter().filter(|(id, _)| is_planned(id)).map(|(_, role)| role).collect();

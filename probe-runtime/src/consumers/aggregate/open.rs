@@ -70,7 +70,7 @@ pub(super) struct OpenRead {
     pub(super) begun: u64,
 }
 
-/// What became of hits that have measured nothing.
+/// Hits and intervals without a time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct OpenCounts {
     /// Beginnings inside of an interval of the same key.
