@@ -77,18 +77,13 @@ impl OpenInterval {
 pub(super) fn shown(open: &[OpenInterval], threads: &Threads) -> Option<String> {
     let longest = longest(open)?;
     let thread = threads.shown(&longest.thread.to_string());
-    let mut shown = format!("{} by {thread}", Time(longest.elapsed));
-    if longest.has_thread_ended {
-        shown += ", which has ended";
-    }
-    if longest.may_have_ended {
-        shown += ", if no other thread has ended it";
-    }
-    match open.len() - 1 {
-        0 => (),
-        more => shown += &format!("; {more} more"),
-    }
-    Some(shown)
+    let ended = if longest.has_thread_ended { ", which has ended" } else { "" };
+    let may_have = if longest.may_have_ended { ", if no other thread has ended it" } else { "" };
+    let shown = format!("{} by {thread}{ended}{may_have}", Time(longest.elapsed));
+    Some(match open.len() - 1 {
+        0 => shown,
+        more => format!("{shown}; {more} more"),
+    })
 }
 
 /// Cells for tables of programs: how many there are, and the longest one.

@@ -113,6 +113,11 @@ impl Role {
     }
 }
 
+/// Returns the probes whose hits belong to groups: of intervals, those that begin them.
+pub(super) fn beginning(probes: &ProbeSet, roles: &Roles) -> ProbeSet {
+    probes.only(&|id| roles.get(id).is_some_and(|role| role.begins))
+}
+
 impl Intervals {
     fn of(probes: &ProbeSet) -> Result<Self, Error> {
         let clock = Clock::new();
@@ -265,11 +270,6 @@ impl Aggregate {
             return Err(Error::Consumer(problem.into()));
         }
         Ok(roles)
-    }
-
-    /// Returns the probes whose hits belong to groups: of intervals, those that begin them.
-    pub(super) fn beginning(&self, probes: &ProbeSet, roles: &Roles) -> ProbeSet {
-        probes.only(&|id| roles.get(id).is_some_and(|role| role.begins))
     }
 
     /// Gets ready for intervals between hits of these probes. `begins` is the plan of those that

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
 use hit::{KeySource, unfit};
-use intervals::{Intervals, Roles, SharedKey};
+use intervals::{Intervals, Roles, SharedKey, beginning};
 use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
 use table::{PLAIN, POWERS, Table};
@@ -380,7 +380,7 @@ impl Consumer for Aggregate {
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let (all, roles) = (probes, self.roles(probes)?);
-        let probes = &self.beginning(all, &roles);
+        let probes = &beginning(all, &roles);
         let caller_keys = self.caller_keys(probes);
         let plan = self.plan(probes, caller_keys)?;
         // An error about its fields comes first.
@@ -408,7 +408,7 @@ impl Consumer for Aggregate {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
         let roles = self.roles(probes)?;
-        let set = self.filter.joined_by(&self.beginning(probes, &roles));
+        let set = self.filter.joined_by(&beginning(probes, &roles));
         let plan = self.plan(&set, prepared.caller_keys)?;
         if let Some(intervals) = &prepared.intervals {
             self.join_intervals(intervals, probes, &roles, &plan)?;

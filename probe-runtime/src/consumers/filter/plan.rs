@@ -204,7 +204,7 @@ impl Plan {
         let unfit = match expressions.fits(&entry).and_then(|()| expressions.program(&entry)) {
             Ok(_) if expressions.hits == HitsOfCall::Exit => None,
             Ok(program) => {
-                self.decided_at_entry(call, program, expressions);
+                self.decided_at_entry(call, program.as_ref(), expressions);
                 return Ok(());
             }
             Err(unfit) => Some(unfit),
@@ -231,7 +231,7 @@ impl Plan {
     fn decided_at_entry(
         &mut self,
         call: &[(&ProbeInfo, CallEffect)],
-        program: Option<Program>,
+        program: Option<&Program>,
         expressions: &Expressions<'_>,
     ) {
         let is_of_one_hit = expressions.hits == HitsOfCall::One;
@@ -243,7 +243,7 @@ impl Plan {
                 self.left_out.add(info.path(), expressions.unfit(other_fields()));
                 continue;
             }
-            let role = match begins.then(|| program.clone()) {
+            let role = match begins.then(|| program.cloned()) {
                 Some(program) if is_of_one_hit => {
                     place = expressions.all_parts();
                     HitRole::Alone(program)
