@@ -1,12 +1,13 @@
 //! `predicates`: a hit that a predicate on one number lets through, and one that is counted by a
-//! number or by a text, beside a hit that is delivered to the smallest consumer.
+//! number or by a text, beside a hit that is delivered to the smallest consumer. An interval of two
+//! hits by a number, beside a call whose latency is measured by one.
 
 use std::cell::Cell;
 use std::hint::black_box;
 
 use probe_benches::{Case, Scale, figure, interleave, pin, timing};
 use probe_runtime::aggregate::Group;
-use probe_runtime::{Aggregate, Consumer, Event, point, select};
+use probe_runtime::{Aggregate, Consumer, Event, point, probe, select};
 
 thread_local! {
     static SEEN: Cell<u64> = const { Cell::new(0) };
@@ -39,6 +40,26 @@ points!(
     by_number_hits "by_number", by_text_hits "by_text", summed_hits "summed"
 );
 
+#[probe(args(lock))]
+#[inline(never)]
+fn called(lock: u64) {
+    black_box(lock);
+}
+
+#[inline(never)]
+fn timed(calls: u64) {
+    (0..calls).for_each(|call| called(call % 16));
+}
+
+#[inline(never)]
+fn held(calls: u64) {
+    for lock in (0..calls).map(|call| call % 16) {
+        point!("took", lock = lock);
+        black_box(lock);
+        point!("gave", lock = lock);
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scale = Scale::from_args();
     pin(0);
@@ -50,6 +71,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let by_number = set("by_number")?.attach(Aggregate::new("count by(kind)")?)?;
     let by_text = set("by_text")?.attach(Aggregate::new("count by(path)")?)?;
     let summed = set("summed")?.attach(Aggregate::new("sum(bytes)")?)?;
+    let timed_calls = set("called")?.attach(Aggregate::new("latency by(lock)")?)?;
+    let both = select("**::took, **::gave")?;
+    let intervals = both.attach(Aggregate::new("until(**::gave) by(lock)")?)?;
     let mut cases = [
         Case::new("latent", calls, latent),
         Case::new("delivered", calls, delivered),
@@ -58,6 +82,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Case::new("by-number", calls, by_number_hits),
         Case::new("by-text", calls, by_text_hits),
         Case::new("summed", calls, summed_hits),
+        Case::new("latency-by-number", calls, timed),
+        Case::new("until-by-number", calls, held),
     ];
     let medians = interleave(rounds, &mut cases);
     for case in medians.names() {
@@ -76,9 +102,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "delivered",
         );
     }
+    let (pair, ratio) =
+        (medians.ns("until-by-number"), medians.ratio("until-by-number", "latency-by-number"));
+    figure("predicates/until-by-number", format_args!("{pair:.2}"), "ns", ratio, "latency-by-number");
     let expected = calls * (rounds + 1);
     assert_eq!(SEEN.get(), 2 * expected, "no hit is lost");
-    for counts in [by_number, by_text, summed] {
+    for counts in [by_number, by_text, summed, timed_calls, intervals] {
         assert_eq!(counts.groups().iter().map(Group::count).sum::<u64>(), expected, "no hit is lost");
     }
     Ok(())

@@ -110,7 +110,7 @@ pub enum LiveCommand {
     /// Groups the hits of a running program by their fields: sums, extremes, histograms
     ///
     /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
-    /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
+    /// min, max, avg, quantize, latency, until and held. Shows groups as `count` shows numbers.
     #[command(
         override_usage = "probectl aggregate [OPTIONS] <AGGREGATION> <SELECTOR> <-p PID|-n NAME|-- CMD...>"
     )]

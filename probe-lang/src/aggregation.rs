@@ -1,9 +1,12 @@
 //! The text of an aggregation: `sum(bytes) by(path, thread)`.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::brackets::closing;
 use crate::error::ParseError;
 use crate::expression::{Mismatch, Node, Parser, Scope, groups, number};
+use crate::selector::Selector;
 
 /// Keys of one aggregation.
 pub const MOST_KEYS: usize = 4;
@@ -18,11 +21,22 @@ pub enum Function {
     Mean,
     Quantize,
     Latency,
+    Until,
+    Held,
 }
 
 impl Function {
-    pub const ALL: [Self; 7] =
-        [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Mean, Self::Quantize, Self::Latency];
+    pub const ALL: [Self; 9] = [
+        Self::Count,
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Mean,
+        Self::Quantize,
+        Self::Latency,
+        Self::Until,
+        Self::Held,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,12 +47,42 @@ impl Function {
             Self::Mean => "avg",
             Self::Quantize => "quantize",
             Self::Latency => "latency",
+            Self::Until => "until",
+            Self::Held => "held",
         }
     }
 
-    fn takes_value(self) -> bool {
-        !matches!(self, Self::Count | Self::Latency)
+    /// Returns whether brackets follow its name.
+    pub fn has_brackets(self) -> bool {
+        !matches!(self, Self::Count | Self::Latency | Self::Held)
     }
+
+    /// Returns whether its name alone is another consumer's.
+    pub fn needs_keys(self) -> bool {
+        matches!(self, Self::Count | Self::Latency)
+    }
+
+    /// Returns whether its numbers are the times of intervals, from one hit to another.
+    pub fn is_of_intervals(self) -> bool {
+        matches!(self, Self::Until | Self::Held)
+    }
+
+    /// Returns whether its numbers are times, in nanoseconds, with their distribution.
+    pub fn is_of_times(self) -> bool {
+        self == Self::Latency || self.is_of_intervals()
+    }
+}
+
+/// The hits that end intervals: `until(lock::mutex_unlock)`, `until(memory::free by(block))`.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    pub selector: Arc<Selector>,
+    /// The hits that begin intervals, if a spec has named them.
+    pub begins: Option<Arc<Selector>>,
+    /// Both.
+    pub both: Option<Arc<Selector>>,
+    /// Their key, if it is written otherwise than the first key of the hits that begin.
+    pub key: Option<Node>,
 }
 
 /// An aggregation, as it was written.
@@ -47,6 +91,8 @@ pub struct Aggregation {
     pub text: Box<str>,
     pub function: Function,
     pub value: Option<Node>,
+    /// Of `until`.
+    pub ends: Option<Ends>,
     pub keys: Vec<Node>,
 }
 
@@ -64,8 +110,12 @@ impl Aggregation {
             let all = Function::ALL.map(Function::name).join(", ");
             return Err(ParseError::new(format!("an aggregation begins with one of {all}")));
         };
-        let mut value = None;
-        if function.takes_value() {
+        let (mut value, mut ends) = (None, None);
+        if function == Function::Until {
+            let (read, end) = Ends::parse(text, parser.at)?;
+            ends = Some(read);
+            parser = Parser::new(text, end)?;
+        } else if function.has_brackets() {
             parser.expect("(")?;
             value = Some(parser.expression()?);
             parser.expect(")")?;
@@ -86,7 +136,11 @@ impl Aggregation {
             parser.expect(")")?;
         }
         parser.finish()?;
-        Ok(Self { text: text.into(), function, value, keys })
+        if let Some(key) = ends.as_ref().and_then(|ends| ends.key.as_ref()).filter(|_| keys.is_empty()) {
+            let problem = "the hits that begin have a key then, too: `a=until(b by(block)) by(ret)`";
+            return Err(ParseError { at: key.at, problem: problem.to_owned() });
+        }
+        Ok(Self { text: text.into(), function, value, ends, keys })
     }
 
     /// Checks that a key, by its number, has values that can be told apart. `callers` has a bit for
@@ -103,13 +157,51 @@ impl Aggregation {
         self.value.as_ref().map_or(Ok(()), |value| number(value, scope).map(drop))
     }
 
+    /// Returns the key that the hits of an interval share; `None` if its thread alone is.
+    pub fn shared_key(&self) -> Option<&Node> {
+        let own = self.ends.as_ref().and_then(|ends| ends.key.as_ref());
+        own.or_else(|| self.keys.first())
+    }
+
     /// Returns the names of fields in it.
     pub fn fields(&self) -> Vec<String> {
-        self.value.iter().chain(&self.keys).flat_map(Node::fields).collect()
+        self.value.iter().chain(&self.keys).chain(self.shared_key()).flat_map(Node::fields).collect()
     }
 
     pub fn uses(&self, name: &str) -> bool {
         self.value.iter().chain(&self.keys).any(|node| node.uses(name))
+    }
+}
+
+impl Ends {
+    /// Names the hits that begin intervals.
+    pub fn of(&mut self, begins: &Arc<Selector>) -> Result<(), ParseError> {
+        let both = format!("{}, {}", begins.text(), self.selector.text());
+        let both = Selector::parse(&both).map_err(|error| ParseError::new(error.parse_error().problem))?;
+        (self.begins, self.both) = (Some(Arc::clone(begins)), Some(both.into()));
+        Ok(())
+    }
+
+    /// Reads the brackets at this place, and returns the place behind them.
+    fn parse(text: &str, at: usize) -> Result<(Self, usize), ParseError> {
+        let missing = |at, symbol| ParseError { at, problem: format!("`{symbol}` is missing here") };
+        if !text[at..].starts_with('(') {
+            return Err(missing(at, '('));
+        }
+        let end = at + closing(&text[at..]).ok_or_else(|| missing(text.len(), ')'))?;
+        let (start, mut selector, mut key) = (at + 1, &text[at + 1..end], None);
+        if let Some((before, by)) = selector.rsplit_once(" by").filter(|(_, by)| by.trim().starts_with('(')) {
+            selector = before;
+            let mut parser = Parser::new(&text[..end], end - by.len())?;
+            parser.expect("(")?;
+            key = Some(parser.expression()?);
+            parser.expect(")")?;
+            parser.finish()?;
+        }
+        let blank = selector.len() - selector.trim_start().len();
+        let parsed = Selector::parse(selector.trim());
+        let selector = parsed.map_err(|error| error.parse_error().after(start + blank))?;
+        Ok((Self { selector: selector.into(), begins: None, both: None, key }, end + 1))
     }
 }
 
@@ -118,6 +210,11 @@ impl fmt::Display for Aggregation {
         f.write_str(self.function.name())?;
         if let Some(value) = &self.value {
             write!(f, "({value})")?;
+        }
+        match &self.ends {
+            Some(Ends { selector, key: Some(key), .. }) => write!(f, "({} by({key}))", selector.text())?,
+            Some(Ends { selector, key: None, .. }) => write!(f, "({})", selector.text())?,
+            None => (),
         }
         if !self.keys.is_empty() {
             let keys: Vec<_> = self.keys.iter().map(ToString::to_string).collect();
@@ -139,14 +236,29 @@ mod tests {
             ("sum( bytes*2 )by( path,thread )", "sum(bytes * 2) by(path, thread)"),
             ("quantize(latency)", "quantize(latency)"),
             ("latency by(len(path) > 10)", "latency by(len(path) > 10)"),
+            ("until( app::given )by(lock)", "until(app::given) by(lock)"),
+            (
+                "until(a::*, !a::b kind=exit by( len(key) ))by(n)",
+                "until(a::*, !a::b kind=exit by(len(key))) by(n)",
+            ),
+            ("held by(caller)", "held by(caller)"),
         ] {
             let parsed = Aggregation::parse(text).unwrap();
             assert_eq!(parsed.to_string(), printed);
             assert_eq!(Aggregation::parse(printed).unwrap().to_string(), printed);
         }
         for (text, at, problem) in [
-            ("total(x)", 0, "an aggregation begins with one of count, sum, min, max, avg, quantize, latency"),
+            (
+                "total(x)",
+                0,
+                "an aggregation begins with one of count, sum, min, max, avg, quantize, latency, until, held",
+            ),
             ("sum", 3, "`(` is missing here"),
+            ("until by(a)", 6, "`(` is missing here"),
+            ("until(a", 7, "`)` is missing here"),
+            ("until( a:b)", 8, "`:` can't be part of a path"),
+            ("until(a by(b c))", 13, "`)` is missing here"),
+            ("until(a by(b))", 11, "the hits that begin have a key then, too"),
             ("sum(x) of(y)", 7, "an operator is missing here"),
             ("count by()", 9, "a field, a constant or `(` is missing here"),
             ("count by(a, b, c, d, e)", 21, "a group has at most 4 keys"),

@@ -12,6 +12,15 @@
 //! joined: `open|open64`. `library` names files, for the lines below; `*` stands for any part of a
 //! name. `entry` before the result's type says that there is no probe at the exit.
 //!
+//! A function that takes or gives something, such as a lock, may say so at the end of its line:
+//!
+//! ```text
+//! lock::mutex_lock = int pthread_mutex_lock(pointer mutex) takes mutex if ret == 0
+//! lock::mutex_unlock = int pthread_mutex_unlock(pointer mutex) gives mutex
+//! ```
+//! From the exit of the first to the entry of the second, the thread holds it: `lock::*=held`. A
+//! function that gives it for a while, as `pthread_cond_wait`, has both: `gives mutex takes mutex`.
+//!
 //! | type | of C |
 //! |---|---|
 //! | `int8` to `int64`, `int`, `long`, `ssize` | signed integers |
@@ -26,6 +35,7 @@ use std::fmt;
 
 use crate::cursor::Cursor;
 use crate::error::{ParseError, mistake};
+use crate::expression::Predicate;
 use crate::glob::matches;
 
 /// The most parameters of a function. A probe has sixteen fields: those that are named come first.
@@ -91,7 +101,7 @@ impl CType {
 }
 
 /// A function that a module names.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Function {
     pub path: String,
     /// File names of libraries, with `*`.
@@ -103,6 +113,10 @@ pub struct Function {
     pub has_exit: bool,
     /// Whether further arguments may follow.
     pub is_variadic: bool,
+    /// The field whose value the thread holds after the call, and the condition.
+    pub takes: Option<(String, Option<Predicate>)>,
+    /// The field whose value the thread holds no longer.
+    pub gives: Option<String>,
     /// The line of the text, from 1.
     pub line: u32,
 }
@@ -206,11 +220,54 @@ fn parse_line(line: &str, number: u32, libraries: &mut Vec<String>) -> Result<Op
         return cursor.fail("`(` stands here, and the parameters");
     }
     let (parameters, is_variadic) = parameters(&mut cursor, has_exit)?;
+    let libraries = libraries.clone();
+    let (takes, gives) = (None, None);
+    let mut function = Function {
+        path,
+        libraries,
+        symbols,
+        result,
+        parameters,
+        has_exit,
+        is_variadic,
+        takes,
+        gives,
+        line: number,
+    };
+    if cursor.skip_word("gives") {
+        function.gives = Some(held(&mut cursor, &function, false)?);
+    }
+    if cursor.skip_word("takes") {
+        if !has_exit {
+            return cursor.fail("a function takes something by its exit, and this one has none");
+        }
+        let field = held(&mut cursor, &function, true)?;
+        function.takes = Some((field, condition(&mut cursor)?));
+    }
     if !cursor.rest().is_empty() {
         return cursor.fail("the line ends here");
     }
-    let libraries = libraries.clone();
-    Ok(Some(Function { path, libraries, symbols, result, parameters, has_exit, is_variadic, line: number }))
+    Ok(Some(function))
+}
+
+/// Reads the name of the field that a function takes or gives.
+fn held(cursor: &mut Cursor<'_>, function: &Function, may_be_result: bool) -> Result<String, ParseError> {
+    let field = cursor.word();
+    let parameter = function.parameters.iter().find(|(name, _)| name == field).map(|(_, ty)| *ty);
+    match parameter.or(function.result.filter(|_| may_be_result && field == RESULT)) {
+        Some(ty) if !ty.is_floating() => Ok(cursor.pass(field.len()).to_owned()),
+        _ => cursor.fail("the name of a field stands here, which is no floating-point number"),
+    }
+}
+
+/// Reads the condition that takes up the rest of a line.
+fn condition(cursor: &mut Cursor<'_>) -> Result<Option<Predicate>, ParseError> {
+    if !cursor.skip_word("if") {
+        return Ok(None);
+    }
+    let predicate = cursor.rest().parse().map_err(|error: ParseError| error.after(cursor.at))?;
+    cursor.pass(cursor.rest().len());
+    Ok(Some(predicate))
 }
 
 /// Reads a path, and places `cursor` behind it.
@@ -305,6 +362,30 @@ mod tests {
     }
 
     #[test]
+    fn a_function_takes_and_gives() {
+        let text = "library l\nm::take = int take(pointer a, int b) takes a if ret == 0 || ret == 130\n\
+                    m::wait = int wait(pointer a) gives a takes a\nm::new = pointer new() takes ret if ret != 0\n\
+                    m::free = void free(pointer it) gives it # the last one";
+        let told = |function: &Function| {
+            let takes = function
+                .takes
+                .as_ref()
+                .map(|(field, condition)| (field.clone(), condition.as_ref().map(|it| it.text().to_owned())));
+            (takes, function.gives.clone())
+        };
+        let own = str::to_owned;
+        assert_eq!(
+            parsed(text).iter().map(told).collect::<Vec<_>>(),
+            [
+                (Some((own("a"), Some(own("ret == 0 || ret == 130")))), None),
+                (Some((own("a"), None)), Some(own("a"))),
+                (Some((own("ret"), Some(own("ret != 0")))), None),
+                (None, Some(own("it"))),
+            ]
+        );
+    }
+
+    #[test]
     fn a_mistake_has_a_place() {
         for (line, at, problem) in [
             ("area = double area()", 5, "a path has a module"),
@@ -317,6 +398,12 @@ mod tests {
             ("a::f = int f(int a", 18, "`,` or `)`"),
             ("a::f = int f(int a) b", 20, "the line ends"),
             ("a::f = int f(void)", 13, "a type stands here"),
+            ("a::f = int f(int a) gives b", 26, "the name of a field"),
+            ("a::f = int f(int a) gives ret", 26, "the name of a field"),
+            ("a::f = int f(double a) takes a", 29, "the name of a field"),
+            ("a::f = int f(int a) takes a if", 30, "a field, a constant or `(`"),
+            ("a::f = int f(int a) takes a if ret = 0", 35, "compare by `==`"),
+            ("a::f = entry int f(int a) takes a", 32, "a function takes something by its exit"),
             ("a::f = int f(int a, int a)", 24, "another field is `a`"),
             ("a::f = int f(int ret)", 17, "another field is `ret`"),
             ("a::f = int f(text a, ...)", 21, "any number of arguments"),

@@ -48,7 +48,7 @@
 //! | probes as spans and events of `tracing` | [`Tracing`] | `tracing` | `tracing` |
 //! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
 //! | who allocates | [`Memory`] | `memory` | |
-//! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |
+//! | sums, extremes and histograms of fields; how long locks are held | [`Aggregate`] | `sum(bytes) by(path)` | |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | [`metrics::Exporter`] | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -169,7 +169,7 @@ pub use consumers::{Trace, Trigger};
 /// The report of [`Aggregate`]: groups of hits, with their sums, extremes and histograms.
 #[cfg(feature = "std")]
 pub mod aggregate {
-    pub use probe_report::reports::{Group, Groups};
+    pub use probe_report::reports::{Group, Groups, OpenInterval};
 }
 
 /// The report of [`CallTree`]: a tree of calls, of one thread or of all.

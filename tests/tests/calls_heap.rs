@@ -114,8 +114,11 @@ fn predicates_and_aggregations_take_no_heap() {
     let counts = ["bytes > 2 && name ~ \"p*\"", "bytes == 4", "first 100", "1 in 10"]
         .map(|text| set.attach_if(&text.parse().unwrap(), Count::new()).unwrap());
     let slow = set.attach_if(&"bytes == 4".parse().unwrap(), Latency::new()).unwrap();
-    let groups = ["count by(name)", "sum(bytes) by(bytes)", "quantize(bytes)", "latency by(name)"]
-        .map(|text| set.attach(Aggregate::new(text).unwrap()).unwrap());
+    let texts = [
+        "count by(name)", "sum(bytes) by(bytes)", "quantize(bytes)", "latency by(name)",
+        "until(calls_heap::take kind=exit)",
+    ];
+    let groups = texts.map(|text| set.attach(Aggregate::new(text).unwrap()).unwrap());
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert_eq!(thousand_boxes(), 1000, "of a thread that has had no hit before"));

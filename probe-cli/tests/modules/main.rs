@@ -9,6 +9,7 @@
 ))]
 
 mod calls;
+mod held;
 mod linking;
 mod program;
 mod texts;

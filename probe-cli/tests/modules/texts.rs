@@ -48,8 +48,8 @@ fn a_list_has_functions_of_loaded_libraries_with_their_fields() {
     let expected = "probe             kind   sites  place           fields\n\
                     io::read          entry      1  io.probes:12    fd, buffer, size\n\
                     io::read          exit       1  io.probes:12    ret, fd, buffer, size\n\
-                    lock::mutex_lock  entry      1  lock.probes:5   mutex\n\
-                    lock::mutex_lock  exit       1  lock.probes:5   ret, mutex\n\
+                    lock::mutex_lock  entry      1  lock.probes:7   mutex\n\
+                    lock::mutex_lock  exit       1  lock.probes:7   ret, mutex\n\
                     4 probes, 4 sites\n";
     let without_sites = |text: &str| {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()

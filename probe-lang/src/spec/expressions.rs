@@ -119,14 +119,13 @@ fn begins_predicate(before: &str, after: &str) -> bool {
 fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     let start = text.len() - text[at..].trim_start().len();
     let rest = &text[start..];
-    let (name, takes_value) = Function::ALL.map(Function::name).into_iter().find_map(|name| {
-        let after = rest.strip_prefix(name)?;
-        let is_whole = !after.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == ':');
-        is_whole.then_some((name, !matches!(name, "count" | "latency")))
+    let function = Function::ALL.into_iter().find(|function| {
+        let Some(after) = rest.strip_prefix(function.name()) else { return false };
+        !after.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == ':')
     })?;
-    let mut end = start + name.len();
+    let mut end = start + function.name().len();
     let name_end = end;
-    if takes_value {
+    if function.has_brackets() {
         let open = text.len() - text[end..].trim_start().len();
         if text[open..].starts_with('(') {
             end = closing(&text[open..]).map_or(text.len(), |closer| open + closer + 1);
@@ -136,7 +135,7 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     let by = after.strip_prefix("by").map(str::trim_start).filter(|rest| rest.starts_with('('));
     if let Some(keys) = by {
         end = closing(keys).map_or(text.len(), |closer| text.len() - keys.len() + closer + 1);
-    } else if !takes_value {
+    } else if function.needs_keys() {
         return None;
     }
     Some((name_end, start..end))
@@ -165,6 +164,11 @@ mod tests {
             ("a=sum, b=max(x)", &[], &["sum", "max(x)"]),
             ("a=min(len(\")\")) by(x)", &[], &["min(len(\")\")) by(x)"]),
             ("a[x<1]=latency by ( y ),b[y>2]=trace", &["x<1", "y>2"], &["latency by ( y )"]),
+            (
+                "a=until(b kind=exit, c by(x)) by(y), d=held",
+                &[],
+                &["until(b kind=exit, c by(x)) by(y)", "held"],
+            ),
             ("geo::operator<[n > 1]=count", &["n > 1"], &[]),
             ("geo::operator<<[n > 1]=count", &["n > 1"], &[]),
             // A bracket without a partner is a character.

@@ -136,7 +136,7 @@ pub fn parse_spec<C>(
             if !text[place.end..end].trim().is_empty() {
                 return Err(ParseError { at: place.end, problem: "a comma is missing here".to_owned() });
             }
-            let made = consumer_text(text[place.clone()].trim_end()).and_then(&mut consumer);
+            let made = consumer_text(text[place.clone()].trim_end(), &selector).and_then(&mut consumer);
             let consumer = made.map_err(|error| wrong(error, &place))?;
             let predicate = predicate.map(|it| it.0);
             spec.items.push(SpecItem { selector, predicate, consumer, at: place.start });
@@ -150,11 +150,13 @@ pub fn parse_spec<C>(
     Ok(spec)
 }
 
-/// Cuts the text of a consumer.
-fn consumer_text(text: &str) -> Result<ConsumerText<'_>, ParseError> {
+/// Cuts the text of a consumer of these probes.
+fn consumer_text<'a>(text: &'a str, selector: &Arc<Selector>) -> Result<ConsumerText<'a>, ParseError> {
     let name = &text[..text.find(['(', ' ']).unwrap_or(text.len())];
     if super::is_aggregation(text) {
-        return Ok(ConsumerText { name, options: None, aggregation: Some(Aggregation::parse(text)?) });
+        let mut aggregation = Aggregation::parse(text)?;
+        aggregation.ends.as_mut().map_or(Ok(()), |ends| ends.of(selector))?;
+        return Ok(ConsumerText { name, options: None, aggregation: Some(aggregation) });
     }
     let split = text.strip_suffix(')').and_then(|text| text.split_once('('));
     let (name, options) = split.map_or((text, None), |(name, options)| (name, Some(options)));

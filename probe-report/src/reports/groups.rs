@@ -1,6 +1,9 @@
 //! The groups of hits at one moment, merged over all threads.
 
 mod formats;
+mod open;
+
+pub use open::OpenInterval;
 
 use std::collections::BTreeMap;
 
@@ -75,6 +78,8 @@ pub struct Group {
     pub written: Vec<u64>,
     #[doc(hidden)]
     pub figures: Figures,
+    #[doc(hidden)]
+    pub open: Vec<OpenInterval>,
 }
 
 #[doc(hidden)]
@@ -208,7 +213,7 @@ impl Groups {
             None => it.clone(),
             Some(before) => Group { figures: it.figures.since(before), ..it.clone() },
         };
-        let groups = self.rows.iter().map(since).filter(|it| it.figures.count != 0);
+        let groups = self.rows.iter().map(since).filter(|it| it.figures.count != 0 || !it.open.is_empty());
         Self {
             aggregation: self.aggregation.clone(),
             rows: groups.collect(),
@@ -294,8 +299,14 @@ impl Group {
         self.figures.max.float()
     }
 
+    /// Returns the intervals of `until` and `held` that have begun, and had not ended when this was
+    /// read.
+    pub fn open(&self) -> &[OpenInterval] {
+        &self.open
+    }
+
     /// Returns the buckets that hold hits: the least and the greatest number of each, and its hits.
-    /// `quantize` has one for each power of two, `latency` 32, other functions none.
+    /// `quantize` has one for each power of two, functions of times 32, others none.
     pub fn buckets(&self) -> Vec<(i128, i128, u64)> {
         self.figures.buckets.iter().map(|((low, high), hits)| (*low, *high, *hits)).collect()
     }

@@ -9,7 +9,7 @@ mod slow;
 #[cfg(feature = "call-tree")]
 mod tree;
 
-pub use groups::{Figures, Group, Groups, Number, Threads};
+pub use groups::{Figures, Group, Groups, Number, OpenInterval, Threads};
 pub use memory::{Allocations, FunctionAllocations};
 #[cfg(feature = "slow")]
 pub use slow::{FunctionSlow, SlowCalls};

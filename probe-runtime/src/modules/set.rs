@@ -114,7 +114,12 @@ fn made(text: Function, number: usize, file: &str) -> ModuleFunction {
         || text.is_variadic
         || text.parameters.iter().any(|(_, ty)| ty.is_floating());
     let convention = if is_floating { Convention::Hidden } else { Convention::Wrapped };
-    let notes = format!("module={}\n", text.module());
+    let mut notes = format!("module={}\n", text.module());
+    if let Some((field, condition)) = &text.takes {
+        notes.extend(["takes=", field, "\n"]);
+        notes.extend(condition.iter().flat_map(|it| ["if=", it.text().trim(), "\n"]));
+    }
+    notes.extend(text.gives.iter().map(|field| format!("gives={field}\n")));
     let whole: &'static str = [&*text.path, file, &*notes].concat().leak();
     let definition =
         |kind| Definition::discovered(kind, convention, whole, &text.path, file, &notes, text.line);

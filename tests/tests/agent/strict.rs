@@ -104,7 +104,7 @@ fn the_kernel_kills_the_program_at_a_system_call() {
 type Checked = (String, fn(&[Value]));
 
 /// All consumers, with predicates and aggregations of each form.
-fn consumers() -> [Checked; 13] {
+fn consumers() -> [Checked; 14] {
     const HITS: &str = "agent::work kind=entry";
     const NAMED: &str = "agent::strict::named kind=entry";
     const ALL: u64 = CALLS + FIRST;
@@ -144,6 +144,9 @@ fn consumers() -> [Checked; 13] {
             let ranges: Vec<_> = ["from", "to", "count"].map(|key| numbers(buckets, key)).into();
             let counts = [OF_EACH + FIRST, OF_EACH, 2 * OF_EACH, 4 * OF_EACH];
             assert_eq!(ranges, [[0, 1, 2, 4], [0, 1, 3, 7], counts]);
+        }),
+        (format!("{HITS}=until(agent::work kind=exit)"), |rows| {
+            assert_eq!(numbers(rows, "count"), [ALL]);
         }),
         (format!("{NAMED}=count by(name)"), |rows| {
             let count = |name: &str| rows.iter().find(|row| row["keys"][0] == name).map(|it| &it["count"]);

@@ -9,6 +9,7 @@ mod c_api_object;
 mod c_api_values;
 mod c_backtrace;
 mod c_flags;
+mod c_held;
 mod c_matrix;
 mod c_paired;
 mod c_registers;

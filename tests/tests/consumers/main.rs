@@ -13,6 +13,8 @@ mod counting;
 mod counting_order;
 #[cfg(feature = "unoptimised")]
 mod in_thread;
+#[cfg(feature = "unoptimised")]
+mod intervals;
 mod latency;
 #[cfg(feature = "unoptimised")]
 mod metrics;

@@ -191,7 +191,7 @@ fn an_unknown_consumer_is_named() {
         "environment::store=cuont",
         false,
         "Error: PROBES, column 20: `cuont` is not a consumer; did you mean `count`? There is count, memory, latency, slow, call-tree, profile, \
-         perf, trace, tracing, sum, min, max, avg, quantize\n  \
+         perf, trace, tracing, sum, min, max, avg, quantize, until, held\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );

@@ -31,7 +31,7 @@ fn rules_are_read_at_the_start() {
         (
             "\nwhen rate(a) > 5 then arm b=cuont",
             29,
-            "`cuont` is not a consumer; did you mean `count`? There is count, memory, latency, slow, call-tree, profile, perf, trace, tracing, sum, min, max, avg, quantize",
+            "`cuont` is not a consumer; did you mean `count`? There is count, memory, latency, slow, call-tree, profile, perf, trace, tracing, sum, min, max, avg, quantize, until, held",
             31,
         ),
     ] {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::{Group, Groups, Number};
+use super::{Group, Groups, Number, open};
 use crate::csv::Csv;
 use crate::histogram::Histogram;
 use crate::names::Definition;
@@ -43,7 +43,11 @@ impl Group {
             Function::Max => figures.push(("max", cell(self.figures.max))),
             Function::Mean => figures.push(("avg", Cell::Decimal(self.mean()))),
             Function::Sum | Function::Quantize => figures.push(("sum", cell(self.figures.sum))),
-            Function::Latency => figures.extend([
+            _ if self.count() == 0 => {
+                let names = ["total_ns", "mean_ns", "min_ns", "p50_ns", "p99_ns", "max_ns"];
+                figures.extend(names.map(|name| (name, Cell::Nothing)));
+            }
+            Function::Latency | Function::Until | Function::Held => figures.extend([
                 ("total_ns", cell(self.figures.sum)),
                 ("mean_ns", Cell::Decimal(self.mean().round())),
                 ("min_ns", cell(self.figures.min)),
@@ -68,7 +72,8 @@ impl Groups {
     }
 
     /// Returns a row for each group as comma-separated values, and for `quantize` one for each of
-    /// its buckets.
+    /// its buckets. For `until` and `held`, it has the number of open intervals, and the time and
+    /// the thread of the longest.
     pub fn to_csv(&self) -> String {
         let names = self.key_names();
         let is_quantized = self.aggregation.function == Function::Quantize;
@@ -79,6 +84,10 @@ impl Groups {
         } else {
             let figures = Group::default().figures(self.aggregation.function);
             heading.extend(figures.into_iter().map(|(name, _)| name));
+        }
+        let is_of_intervals = self.aggregation.function.is_of_intervals();
+        if is_of_intervals {
+            heading.extend(open::cells(&[]).map(|(name, _)| name));
         }
         let mut csv = Csv::new(&heading);
         for group in &self.rows {
@@ -94,7 +103,9 @@ impl Groups {
                 continue;
             }
             begin(&mut csv);
-            group.figures(self.aggregation.function).iter().for_each(|(_, cell)| _ = csv.cell(&cell.plain()));
+            let mut cells = group.figures(self.aggregation.function);
+            cells.extend(is_of_intervals.then(|| open::cells(&group.open)).into_iter().flatten());
+            cells.iter().for_each(|(_, cell)| _ = csv.cell(&cell.plain()));
             csv.end();
         }
         csv.finish()
@@ -114,7 +125,8 @@ impl Groups {
             let mut names: Vec<_> = keys.filter(|key| !key.is_empty()).collect();
             names.push(group.path.replace(';', ":"));
             let number = match self.aggregation.function {
-                Function::Sum | Function::Latency => group.sum().round().max(0.0),
+                Function::Sum => group.sum().round().max(0.0),
+                function if function.is_of_times() => group.sum().round().max(0.0),
                 _ => group.count() as f64,
             };
             // Writing to a `String` can't fail.
@@ -127,13 +139,17 @@ impl Groups {
         let function = self.aggregation.function;
         let mut heading: Vec<Cow<'_, str>> = vec!["probe".into()];
         heading.extend(self.key_names().into_iter().map(Cow::from));
+        // A lock that is held matters, and none is the rule.
+        let has_open = self.rows.iter().any(|group| !group.open.is_empty());
         match function {
-            Function::Latency => {
-                heading.extend(["calls", "total", "mean", "p50", "p99", "max"].map(Cow::from));
+            Function::Latency | Function::Until | Function::Held => {
+                heading.push(if function == Function::Latency { "calls" } else { "count" }.into());
+                heading.extend(["total", "mean", "p50", "p99", "max"].map(Cow::from));
             }
             Function::Count | Function::Quantize => heading.push("count".into()),
             _ => heading.extend(["count", function.name()].map(Cow::from)),
         }
+        heading.extend(has_open.then_some(open::HEADING));
         let mut table = Table::new(heading);
         for group in &self.rows {
             table.push(Definition { path: &group.path, file: &group.file, line: group.line });
@@ -149,12 +165,16 @@ impl Groups {
                 Function::Max => _ = table.push(bound(Bound::AtMost, Group::shown(figures.max, is_time))),
                 Function::Mean if is_time => _ = table.push(Group::time(group.mean())),
                 Function::Mean => _ = table.push(Shown::Decimal(group.mean())),
-                Function::Latency => {
+                _ if group.count() == 0 => (0..5).for_each(|_| _ = table.push(Shown::Nothing)),
+                Function::Latency | Function::Until | Function::Held => {
                     for time in [group.sum(), group.mean(), group.quantile(0.5), group.quantile(0.99)] {
                         table.push(Group::time(time));
                     }
                     table.push(bound(Bound::AtMost, Group::time(group.max())));
                 }
+            }
+            if has_open {
+                table.push(open::shown(&group.open, &self.threads));
             }
         }
         table
@@ -182,6 +202,9 @@ impl Group {
         row = row.with("keys", Cell::Texts(self.keys.clone()));
         for (name, cell) in self.figures(function) {
             row = row.with(name, cell);
+        }
+        if function.is_of_intervals() {
+            row = row.with("open", self.open.iter().map(open::OpenInterval::row).collect::<Cell<'_>>());
         }
         if function == Function::Quantize {
             let bucket = |(low, high, hits): (i128, i128, u64)| {

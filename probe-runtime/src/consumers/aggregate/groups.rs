@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::buckets::values;
 use super::callers::NO_ROOM;
+use super::intervals::Intervals;
 use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
 use super::{AggregateFunction as Function, Prepared};
@@ -13,7 +14,7 @@ use crate::engine::per_thread::Local;
 use crate::engine::registry::ProbeInfo;
 use crate::engine::stacks::{Callers, Rules};
 use probe_lang::aggregation::Aggregation;
-use probe_report::reports::{Figures, Group, Groups, Number, Threads};
+use probe_report::reports::{Figures, Group, Groups, Number, OpenInterval, Threads};
 use probe_report::was;
 
 /// The thread's number, and the stack of callers, in an expression.
@@ -29,12 +30,16 @@ pub(super) fn read<'a>(
 ) -> Groups {
     let mut read: Vec<_> = tables.flat_map(Table::read).collect();
     let names = prepared.caller_names(read.iter_mut().map(|group| &mut group.keys));
-    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), (Vec<String>, Figures)>::new();
+    let mut open = prepared.intervals.as_ref().map(Intervals::open).unwrap_or_default();
+    let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Merged>::new();
     for mut group in read {
         let figures = figures(group.cells, prepared.is_float(), aggregation.function);
         let texts = group.keys.texts(&names);
         names.by_names(&mut group.keys);
-        merged.entry((group.subject, group.keys)).or_insert((texts, Figures::default())).1.add(figures);
+        let merged = merged.entry((group.subject, group.keys)).or_default();
+        merged.texts = texts;
+        merged.figures.add(figures);
+        merged.open.extend(open.remove(&group.handle).into_iter().flatten());
     }
     let names_time = aggregation.value.as_ref().and_then(|value| value.time());
     // A probe's field of that name comes first.
@@ -44,7 +49,7 @@ pub(super) fn read<'a>(
     let is_time = |of: Option<&ProbeInfo>| names_time.is_some_and(|name| !has_field(of, name));
     let key_of = |name: &str| aggregation.keys.iter().position(|key| key.to_string() == name);
     let (thread, stack) = (key_of(THREAD), key_of(STACK));
-    let group = |((subject, written), (texts, figures)): ((Option<usize>, WrittenKeys), _)| {
+    let group = |((subject, written), Merged { texts, figures, open }): ((Option<usize>, WrittenKeys), _)| {
         let of = subject.and_then(|subject| prepared.subjects.get(subject));
         Group {
             path: of.map_or("(others)", |it| it.path()).to_owned(),
@@ -60,10 +65,11 @@ pub(super) fn read<'a>(
             },
             written: [&[written.shape], &written.words[..]].concat(),
             figures,
+            open,
         }
     };
-    let groups: Vec<Group> =
-        merged.into_iter().filter(|(_, (_, figures))| figures.count != 0).map(group).collect();
+    let has_any = |it: &Merged| it.figures.count != 0 || !it.open.is_empty();
+    let groups: Vec<Group> = merged.into_iter().filter(|(_, it)| has_any(it)).map(group).collect();
     let without_room = groups.iter().filter(|it| it.stack.is_some_and(|at| it.keys[at] == NO_ROOM));
     match without_room.map(Group::count).sum() {
         0 => (),
@@ -72,8 +78,20 @@ pub(super) fn read<'a>(
     if prepared.callers.as_ref().is_some_and(Callers::are_outdated) {
         notes.push("callers in libraries of late are not known: too many came and went".to_owned());
     }
-    let threads = if thread.is_some() { threads(prepared) } else { Threads::default() };
-    Groups::new(aggregation, groups, threads, prepared.memory.lost(), notes, prepared.since.period())
+    let intervals = prepared.intervals.as_ref();
+    notes.extend(intervals.map(Intervals::notes).into_iter().flatten());
+    let names_threads = thread.is_some() || intervals.is_some();
+    let threads = if names_threads { threads(prepared) } else { Threads::default() };
+    let lost = prepared.memory.lost() + intervals.map_or(0, Intervals::lost);
+    Groups::new(aggregation, groups, threads, lost, notes, prepared.since.period())
+}
+
+/// A group of all threads.
+#[derive(Default)]
+struct Merged {
+    texts: Vec<String>,
+    figures: Figures,
+    open: Vec<OpenInterval>,
 }
 
 fn figures(cells: &[AtomicU64], is_float: bool, function: Function) -> Figures {
@@ -86,7 +104,7 @@ fn figures(cells: &[AtomicU64], is_float: bool, function: Function) -> Figures {
         }
     };
     let range = |at: usize| {
-        if function == Function::Latency {
+        if function.is_of_times() {
             let values = values(at);
             (i128::from(*values.start()), i128::from(*values.end()))
         } else {

@@ -172,6 +172,12 @@ impl Key {
         Ok(())
     }
 
+    /// Returns whether the first key has no value.
+    #[inline(always)]
+    pub(super) fn is_missing(&self) -> bool {
+        self.shape % (1 << KIND_BITS) == NONE
+    }
+
     /// Adds the address of a call.
     #[inline(always)]
     pub(super) fn add_call(&mut self, addr: Option<u64>) {

@@ -10,11 +10,14 @@
 //! Cost: a hit evaluates its keys and its value, hashes and compares the keys, and adds. It uses no
 //! heap, lock or system call. A thread has room for 1,024 groups; pages that no group touches take
 //! no memory. A group takes 176 bytes; 1.2 KB with a histogram of powers of two, and 11 KB with one
-//! of times.
+//! of times. An open interval takes 176 bytes, which other threads may read.
 
 mod callers;
 mod groups;
+mod hit;
+mod intervals;
 mod key;
+mod open;
 mod table;
 
 use std::collections::HashMap;
@@ -23,24 +26,26 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
-use key::{Key, StoredKeys, WrittenKeys};
+use hit::{KeySource, unfit};
+use intervals::{Intervals, Roles, SharedKey, beginning};
+use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
-use table::{PLAIN, POWERS, Table, add_float, add_int, power};
+use table::{PLAIN, POWERS, Table};
 
-use super::buckets::{BUCKETS, index};
-use super::filter::{CallFilter, EvaluatedParts, Expressions, HitContext, PassedHit, Plan, fields};
+use super::buckets::BUCKETS;
+use super::filter::{
+    CallFilter, EvaluatedParts, Expressions, HitContext, HitsOfCall, PassedHit, Plan, fields,
+};
 use crate::engine::by_probe::{Appended, ByProbe};
 use crate::engine::c_values::WantedFields;
-use crate::engine::calls::add_single_writer;
 use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use crate::engine::stacks::{Callers, Rules};
-use probe_core::abi::{Kind, Value, ValueRef};
 use probe_lang::ParseError;
-use probe_lang::expression::{Callers as CallersKind, Datum, Fault, Node, Predicate, Program, Scope};
+use probe_lang::expression::{Callers as CallersKind, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
 use probe_report::source::{Period, Since};
 
@@ -53,6 +58,8 @@ use probe_report::source::{Period, Since};
 /// | `sum(x)`, `min(x)`, `max(x)`, `avg(x)` | hits, and the sum, least, greatest or mean of a number |
 /// | `quantize(x)` | hits for each power of two |
 /// | `latency` | calls, and the mean, 50th and 99th percentile and maximum of their times |
+/// | `until(a::b)` | the same of the times to a hit of another probe, and the intervals that have not ended |
+/// | `held` | the same of things that functions of modules take and give, such as locks |
 ///
 /// `by(a, b)` follows, with at most four keys. Numbers and keys are expressions as in
 /// [`Predicate`], or `caller` and `stack`, if no probe has such a field: the functions that called,
@@ -64,6 +71,14 @@ use probe_report::source::{Period, Since};
 /// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024
 /// groups; hits of further ones are in a row of their own, `(others)`. A hit whose number is
 /// missing, is not a number, or is beyond 64 bits is left out, which the report counts.
+///
+/// `until` measures intervals from a hit to the next hit of the probes that it names, on the same
+/// thread, with the same first key; `until(a::b by(x))` names that key otherwise there. Select the
+/// probes of both. If a function's entry and exit are selected, it begins an interval at its exit,
+/// and ends one at its entry. Of nested intervals of one key, the outermost counts. Nothing is
+/// paired across a switch of sites; such hits, and ends without a beginning, are counted.
+/// [`Group::open`](crate::aggregate::Group::open) has the intervals that have not ended: a thread
+/// has room for 1,024 of them.
 ///
 /// Keys of the entry and keys of the exit can stand together: `count by(path, ret)`. Then what the
 /// entries have named takes some of the room for groups, too. The number must be known where the
@@ -104,6 +119,7 @@ struct Prepared {
     caller_keys: u8,
     /// If keys ask for callers.
     callers: Option<Callers>,
+    intervals: Option<Intervals>,
     /// The groups, and then the stacks.
     memory: PerThread<Rules, AtomicU64>,
     since: Since,
@@ -123,20 +139,8 @@ struct Programs {
     /// See [`Key::room`].
     room: usize,
     value: Option<Program>,
-}
-
-enum KeySource {
-    Field(usize),
-    Value(Program),
-    /// A field that formats itself.
-    Shown(usize),
-    /// The function that called, or all that led there.
-    Callers(CallersKind),
-    /// The same at a hit that may be in another function than the probe's, unless it is of C: a
-    /// guard's `drop` has the exits of Rust.
-    CallersOfC(CallersKind),
-    /// The next key of the group that the entry of the call has named.
-    OfEntry,
+    /// If hits begin intervals.
+    begins: Option<SharedKey>,
 }
 
 impl Aggregate {
@@ -203,10 +207,14 @@ impl Aggregate {
         groups::read(&self.aggregation, prepared, tables, self.filter.notes())
     }
 
+    fn intervals_if_any(&self) -> Option<&Intervals> {
+        self.groups.get()?.intervals.as_ref()
+    }
+
     fn cells(&self) -> usize {
         match self.aggregation.function {
             AggregateFunction::Quantize => PLAIN + POWERS,
-            AggregateFunction::Latency => PLAIN + BUCKETS,
+            function if function.is_of_times() => PLAIN + BUCKETS,
             _ => PLAIN,
         }
     }
@@ -231,6 +239,7 @@ impl Aggregate {
 
     fn plan(&self, probes: &ProbeSet, caller_keys: u8) -> Result<Plan, Error> {
         let is_latency = self.aggregation.function == AggregateFunction::Latency;
+        let is_of_intervals = self.aggregation.function.is_of_intervals();
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
             text: &self.aggregation.text,
@@ -239,15 +248,14 @@ impl Aggregate {
             value: &|scope| self.aggregation.value_fits(scope),
             asks_latency: is_latency || self.aggregation.uses("latency"),
             asks_time: self.aggregation.uses("time"),
-            is_of_one_hit: true,
-            others: &[],
-            needs_entries: None,
+            hits: if is_of_intervals { HitsOfCall::Exit } else { HitsOfCall::One },
+            ..Expressions::NONE
         };
         Plan::of(probes, &expressions)
     }
 
     /// Adds the programs of a plan's probes. One thread at a time calls it.
-    fn add(&self, prepared: &Prepared, plan: &Plan) -> Result<(), Error> {
+    fn add(&self, prepared: &Prepared, plan: &Plan, roles: &Roles) -> Result<(), Error> {
         let key = |info: &ProbeInfo| (info.path().to_owned(), info.file().to_owned(), info.line());
         let known = prepared.subjects.iter().map(key).zip(0..);
         // The number of each function that has a subject.
@@ -260,7 +268,15 @@ impl Aggregate {
             if let Some(value) = self.aggregation.value.as_ref().filter(|_| place.value) {
                 is_float |= value.is_float(&Scope { fields: &fields(info), has_latency: true });
             }
-            programs.push((info.id(), self.programs(prepared, info, subject, place)?));
+            let mut program = self.programs(prepared, info, subject, place)?;
+            if let Some(role) = roles.get(&info.id()).filter(|_| prepared.intervals.is_some() && place.value)
+            {
+                program.begins = self.shared_key(info, role, place.keys_of_entry & 1 != 0)?;
+                if program.begins.is_none() {
+                    continue;
+                }
+            }
+            programs.push((info.id(), program));
             if subject == next {
                 new.push(info.clone());
             }
@@ -289,32 +305,28 @@ impl Aggregate {
     ) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
-        let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
-        let is_inside = !matches!(info.kind(), Kind::Exit | Kind::Drop | Kind::Suspend);
         if prepared.caller_keys != 0 && prepared.callers.is_none() {
             return Err(Error::Consumer(no_callers.into()));
         }
-        let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
-            (Some(callers), _) if is_inside => Ok(KeySource::Callers(callers)),
-            (Some(callers), _) => Ok(KeySource::CallersOfC(callers)),
-            (_, Some(field)) => Ok(KeySource::Shown(field)),
-            _ => Program::of_value(key, &scope).map(|program| match program.field() {
-                Some(field) => KeySource::Field(field),
-                None => KeySource::Value(program),
-            }),
-        };
         let mut keys = Vec::new();
         for (number, key) in self.aggregation.keys.iter().enumerate() {
             if place.keys >> number & 1 != 0 {
-                keys.push(source(key).map_err(unfit)?);
+                keys.push(KeySource::of(key, info)?);
             } else if place.keys_of_entry >> number & 1 != 0 {
                 keys.push(KeySource::OfEntry);
             }
         }
         let value = self.aggregation.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
-        Ok(Programs { subject, place, room: Key::room(self.aggregation.keys.len()), keys, value })
+        Ok(Programs {
+            subject,
+            place,
+            room: Key::room(self.aggregation.keys.len()),
+            keys,
+            value,
+            begins: None,
+        })
     }
 }
 
@@ -357,165 +369,28 @@ impl Prepared {
     }
 }
 
-/// A hit: its keys, and its number. Finding a group and counting are inlined where they are called;
-/// numbers are added by a function of their own.
-impl Aggregate {
-    /// Returns the number of the group that a hit's keys name; `None` after a fault. `of_entry` are
-    /// those of its call's entry.
-    #[inline(always)]
-    fn group(
-        &self,
-        prepared: &Prepared,
-        memory: &Memory<'_>,
-        programs: &Programs,
-        event: &Event<'_>,
-        context: &HitContext<'_>,
-        of_entry: Option<&mut StoredKeys>,
-    ) -> Option<usize> {
-        let mut key = Key::new(programs.subject, programs.room);
-        match Self::add_keys(&mut key, prepared, memory, programs, event, context, of_entry) {
-            Ok(()) => Some(memory.table.find(&key)),
-            Err(fault) => {
-                self.filter.fault(event, fault);
-                None
-            }
-        }
-    }
-
-    /// Returns the group of a call that ends, whose entry has named some or all of the keys.
-    #[inline(never)]
-    fn group_of_call(
-        &self,
-        prepared: &Prepared,
-        memory: &Memory<'_>,
-        programs: &Programs,
-        event: &Event<'_>,
-        context: &HitContext<'_>,
-        of_entry: u64,
-    ) -> Option<usize> {
-        let table = &memory.table;
-        let named = table.of_handle(of_entry).or_else(|| prepared.moved(table, of_entry))?;
-        match table.stored_keys(named) {
-            Some(mut stored) if programs.place.keys != 0 => {
-                self.group(prepared, memory, programs, event, context, Some(&mut stored))
-            }
-            _ => Some(named),
-        }
-    }
-
-    #[inline(always)]
-    fn add_keys(
-        key: &mut Key,
-        prepared: &Prepared,
-        memory: &Memory<'_>,
-        programs: &Programs,
-        event: &Event<'_>,
-        context: &HitContext<'_>,
-        mut of_entry: Option<&mut StoredKeys>,
-    ) -> Result<(), Fault> {
-        for source in &programs.keys {
-            match source {
-                KeySource::OfEntry => of_entry.iter_mut().for_each(|stored| key.add_stored(stored)),
-                KeySource::Field(field) => key.add_field(event.values().get(*field))?,
-                KeySource::Value(program) => key.add(context.value(program))?,
-                KeySource::CallersOfC(_) if !event.may_skip_exit() => key.add_call(None),
-                KeySource::Callers(kind) | KeySource::CallersOfC(kind) => {
-                    prepared.add_callers(key, *kind, event, memory);
-                }
-                KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
-                    None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
-                    Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
-                    Some(value) => key.add_shown(&value),
-                },
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a hit to a group.
-    #[inline(always)]
-    fn add_hit(
-        &self,
-        prepared: &Prepared,
-        programs: &Programs,
-        cells: &[AtomicU64],
-        event: &Event<'_>,
-        context: &HitContext<'_>,
-    ) {
-        if self.aggregation.function == AggregateFunction::Count {
-            cells.first().into_iter().for_each(|count| add_single_writer(count, 1));
-        } else if let Err(fault) = self.add_number_of_hit(prepared, programs, cells, context) {
-            self.filter.fault(event, fault);
-        }
-    }
-
-    #[inline(never)]
-    fn add_number_of_hit(
-        &self,
-        prepared: &Prepared,
-        programs: &Programs,
-        cells: &[AtomicU64],
-        context: &HitContext<'_>,
-    ) -> Result<(), Fault> {
-        let number = match &programs.value {
-            Some(program) => context.value(program)?,
-            None => Datum::Int(context.call_time()?.into()),
-        };
-        let int = match number {
-            Datum::Large(it) if prepared.is_float() => {
-                Self::add_number(cells, Datum::Large(it).float())?;
-                i64::MAX
-            }
-            Datum::Large(_) => return Err(Fault::Overflow),
-            Datum::Int(it) if prepared.is_float() => {
-                Self::add_number(cells, Datum::Int(it).float())?;
-                i64::try_from(it).unwrap_or(if it < 0 { i64::MIN } else { i64::MAX })
-            }
-            Datum::Float(it) if prepared.is_float() => {
-                Self::add_number(cells, Some(it))?;
-                #[expect(clippy::cast_possible_truncation, reason = "its bucket is of the whole number")]
-                let whole = it as i64;
-                whole
-            }
-            Datum::Int(it) => {
-                let int = i64::try_from(it).map_err(|_| Fault::Overflow)?;
-                let needs_sum =
-                    !matches!(self.aggregation.function, AggregateFunction::Min | AggregateFunction::Max);
-                if !add_int(cells, int, needs_sum) {
-                    return Err(Fault::Overflow);
-                }
-                int
-            }
-            _ => return Err(Fault::OtherType),
-        };
-        let bucket = match self.aggregation.function {
-            AggregateFunction::Quantize => cells.get(PLAIN + power(int)),
-            AggregateFunction::Latency => cells.get(PLAIN + index(int.unsigned_abs())),
-            _ => None,
-        };
-        bucket.into_iter().for_each(|bucket| add_single_writer(bucket, 1));
-        Ok(())
-    }
-
-    fn add_number(cells: &[AtomicU64], number: Option<f64>) -> Result<(), Fault> {
-        add_float(cells, number.filter(|number| !number.is_nan()).ok_or(Fault::OtherType)?);
-        Ok(())
-    }
-}
-
 impl Consumer for Aggregate {
     fn wanted_fields(&self) -> WantedFields {
+        if self.aggregation.function == AggregateFunction::Held {
+            return WantedFields::all_known();
+        }
         let of_predicate = self.predicate.as_ref().map_or_else(Vec::new, |it| it.node().fields());
         WantedFields::named([self.aggregation.fields(), of_predicate].concat())
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let (all, roles) = (probes, self.roles(probes)?);
+        let probes = &beginning(all, &roles);
         let caller_keys = self.caller_keys(probes);
+        let plan = self.plan(probes, caller_keys)?;
+        // An error about its fields comes first.
+        plan.check()?;
         let callers = self.callers(caller_keys);
         let words = table::words(self.cells()) + callers.as_ref().map_or(0, Callers::words);
         let prepared = Prepared {
             caller_keys,
             callers,
+            intervals: self.intervals(all, &roles, &plan)?,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
@@ -523,10 +398,7 @@ impl Consumer for Aggregate {
             memory: PerThread::new(words)?,
             since: Since::now(),
         };
-        let plan = self.plan(probes, caller_keys)?;
-        // An error about its fields comes first.
-        plan.check()?;
-        self.add(&prepared, &plan)?;
+        self.add(&prepared, &plan, &roles)?;
         self.filter.prepare(probes, plan)?;
         let _ = self.groups.set(prepared);
         Ok(())
@@ -535,10 +407,14 @@ impl Consumer for Aggregate {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
-        let set = self.filter.joined_by(probes);
+        let roles = self.roles(probes)?;
+        let set = self.filter.joined_by(&beginning(probes, &roles));
         let plan = self.plan(&set, prepared.caller_keys)?;
+        if let Some(intervals) = &prepared.intervals {
+            self.join_intervals(intervals, probes, &roles, &plan)?;
+        }
         self.filter.check(&set)?;
-        self.add(prepared, &plan)?;
+        self.add(prepared, &plan, &roles)?;
         self.filter.join(&set, plan)
     }
 
@@ -548,16 +424,23 @@ impl Consumer for Aggregate {
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         self.filter.attached(&switch);
+        self.intervals_if_any().into_iter().for_each(|it| it.attached(&switch));
         Ok(())
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        self.filter.start(probe, Start::On)
+        match self.intervals_if_any() {
+            Some(intervals) if intervals.needs(probe) => Start::On,
+            _ => self.filter.start(probe, Start::On),
+        }
     }
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         let Some(prepared) = self.groups.get() else { return };
+        if let Some(intervals) = &prepared.intervals {
+            self.end_interval(prepared, intervals, event);
+        }
         let Some(programs) = prepared.probes.get(event.probe()) else {
             // A poll of a future, which belongs to its call.
             self.filter.hit(event, |_| (), |_, _| 0);
@@ -572,7 +455,7 @@ impl Consumer for Aggregate {
             if let Some(memory) = memory()
                 && let Some(group) = self.group(prepared, &memory, programs, event, context, None)
             {
-                self.add_hit(prepared, programs, memory.table.cells(group), event, context);
+                self.count(prepared, &memory, programs, group, event, context);
             }
         };
         self.filter.hit(event, alone, |passed, context| {
@@ -587,7 +470,7 @@ impl Consumer for Aggregate {
             // Without one, its keys had a fault, which was counted.
             let Some(group) = group else { return 0 };
             if programs.place.value {
-                self.add_hit(prepared, programs, table.cells(group), event, context);
+                self.count(prepared, &memory, programs, group, event, context);
             }
             table.handle(group)
         });

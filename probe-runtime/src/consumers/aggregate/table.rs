@@ -42,6 +42,8 @@ pub(super) struct Read<'a> {
     /// The number of its subject; none of the hits that found no group.
     pub(super) subject: Option<usize>,
     pub(super) keys: WrittenKeys,
+    /// See [`Table::handle`].
+    pub(super) handle: u64,
     pub(super) cells: &'a [AtomicU64],
 }
 
@@ -137,7 +139,7 @@ impl<'a> Table<'a> {
             let (words, cells) = rest.split_at_checked(WORDS)?;
             let keys = written(shape, words);
             let subject = subject(tag).filter(|_| at != GROUPS).map(|subject| subject as usize);
-            Some(Read { subject, keys, cells })
+            Some(Read { subject, keys, handle: self.handle(at), cells })
         })
     }
 }

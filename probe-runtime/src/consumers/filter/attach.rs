@@ -147,15 +147,9 @@ impl ByPredicate {
                              `count`, `sum` or `latency by(…)` do without";
         let expressions = Expressions {
             predicate: Some(&self.predicate),
-            text: "",
-            keys: &|_, _| Ok(()),
-            key_count: 0,
-            value: &|_| Ok(()),
-            asks_latency: false,
-            asks_time: false,
-            is_of_one_hit: false,
             others: &self.others,
             needs_entries: consumer.pairs_calls().then_some(needs_entries),
+            ..Expressions::NONE
         };
         Plan::of(probes, &expressions)
     }

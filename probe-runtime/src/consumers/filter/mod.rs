@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::{fmt, mem};
 
 use mismatches::Mismatches;
-pub(super) use plan::{EvaluatedParts, Expressions, HitRole, Plan, fields};
+pub(super) use plan::{EvaluatedParts, Expressions, HitRole, HitsOfCall, Plan, fields};
 
 use crate::engine::by_probe::ByProbe;
 use crate::engine::calls::{CallEnd, Calls, Meter, add_single_writer};

@@ -3,7 +3,7 @@
 //! | expressions need | of a call, the consumer gets | decided |
 //! |---|---|---|
 //! | fields of the entry only | its hits; a consumer of one hit gets the entry | at the entry |
-//! | fields of the exit, or the time | the exit | at the exit |
+//! | fields of the exit, or the time; or the exit is meant | the exit | at the exit |
 //! | some of the entry, and others of the exit | the exit | each key, and each condition of those that `&&` joins, where it is known |
 //!
 //! Points, and functions of which the selection lacks a probe, have no calls: each hit decides.
@@ -47,6 +47,15 @@ pub(in super::super) struct EvaluatedParts {
     pub(in super::super) value: bool,
 }
 
+/// The hits of a call that a consumer gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum HitsOfCall {
+    All,
+    /// One, as early as the expressions are known.
+    One,
+    Exit,
+}
+
 /// Returns whether an expression fits hits.
 pub(in super::super) type Fits<'a> = &'a dyn Fn(&Scope<'_>) -> Result<(), Mismatch>;
 
@@ -63,8 +72,8 @@ pub(in super::super) struct Expressions<'a> {
     pub(in super::super) asks_latency: bool,
     /// Whether one of them asks for the time since attaching.
     pub(in super::super) asks_time: bool,
-    /// Whether the consumer gets one hit of each call.
-    pub(in super::super) is_of_one_hit: bool,
+    /// The hits of a call that the consumer gets.
+    pub(in super::super) hits: HitsOfCall,
     /// Probes that the predicate is not about: all their hits get further.
     pub(in super::super) others: &'a [ProbeId],
     /// Why the consumer can't do with exits alone.
@@ -193,21 +202,22 @@ impl Plan {
         let entry = Scope { fields: &at_entry, has_latency: false };
         let exit = Scope { fields: &at_exit, has_latency: true };
         let unfit = match expressions.fits(&entry).and_then(|()| expressions.program(&entry)) {
+            Ok(_) if expressions.hits == HitsOfCall::Exit => None,
             Ok(program) => {
-                self.decided_at_entry(call, program, expressions);
+                self.decided_at_entry(call, program.as_ref(), expressions);
                 return Ok(());
             }
-            Err(unfit) => unfit,
+            Err(unfit) => Some(unfit),
         };
         if let Err(late) = self.at_exit(call, &entry, &exit, expressions) {
             // A field of the exit that does not fit is the nearer mistake.
             let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
-            self.left_out.add(first.path(), if is_nearer { late } else { unfit });
+            self.left_out.add(first.path(), unfit.filter(|_| !is_nearer).unwrap_or(late));
             return Ok(());
         }
-        match expressions.needs_entries {
-            None => Ok(()),
-            Some(problem) => Err(Error::Expression {
+        match (expressions.needs_entries, unfit) {
+            (None, _) | (_, None) => Ok(()),
+            (Some(problem), Some(unfit)) => Err(Error::Expression {
                 text: unfit.text,
                 at: match unfit.mismatch {
                     Mismatch::Unknown { at, .. } => at,
@@ -221,15 +231,19 @@ impl Plan {
     fn decided_at_entry(
         &mut self,
         call: &[(&ProbeInfo, CallEffect)],
-        program: Option<Program>,
+        program: Option<&Program>,
         expressions: &Expressions<'_>,
     ) {
-        let is_of_one_hit = expressions.is_of_one_hit;
-        let mut program = Some(program);
+        let is_of_one_hit = expressions.hits == HitsOfCall::One;
+        let mut copies = Copies::default();
         for (info, effect) in call {
             let begins = matches!(effect, CallEffect::Begin | CallEffect::Enter);
             let mut place = EvaluatedParts::default();
-            let role = match begins.then(|| program.take()).flatten() {
+            if begins && !copies.has(info) {
+                self.left_out.add(info.path(), expressions.unfit(other_fields()));
+                continue;
+            }
+            let role = match begins.then(|| program.cloned()) {
                 Some(program) if is_of_one_hit => {
                     place = expressions.all_parts();
                     HitRole::Alone(program)
@@ -275,17 +289,26 @@ impl Plan {
         let needs_entry = at_entry.is_some() || entry_keys != 0;
         let is_paired = needs_entry || self.needs_latency;
         self.is_paired |= is_paired;
-        let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
+        let (mut entries, mut exits) = (Copies::default(), Copies::default());
         for (info, effect) in call {
             let mut place = EvaluatedParts::default();
+            let copies = match effect {
+                CallEffect::Begin | CallEffect::Enter => Some(&mut entries),
+                CallEffect::End | CallEffect::Finish => Some(&mut exits),
+                _ => None,
+            };
+            if copies.is_some_and(|copies| !copies.has(info)) {
+                self.left_out.add(info.path(), expressions.unfit(other_fields()));
+                continue;
+            }
             let role = match effect {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
                     place.keys = entry_keys;
-                    HitRole::Begin { program: at_entry.take().flatten(), passes_on: entry_keys != 0 }
+                    HitRole::Begin { program: at_entry.clone(), passes_on: entry_keys != 0 }
                 }
                 CallEffect::End | CallEffect::Finish => {
                     place = EvaluatedParts { keys: exit_keys, keys_of_entry: entry_keys, value: true };
-                    HitRole::End { program: at_exit.take().flatten(), needs_entry }
+                    HitRole::End { program: at_exit.clone(), needs_entry }
                 }
                 _ if is_paired => HitRole::Follow { passes_on: false },
                 _ => HitRole::Never,
@@ -296,7 +319,37 @@ impl Plan {
     }
 }
 
+/// The probes of one function in several objects, as it is in each.
+#[derive(Default)]
+struct Copies(Option<Fields>);
+
+impl Copies {
+    /// Returns whether a program for the first one is right for this one.
+    fn has(&mut self, info: &ProbeInfo) -> bool {
+        let fields = fields(info);
+        *self.0.get_or_insert_with(|| fields.clone()) == fields
+    }
+}
+
+fn other_fields() -> Mismatch {
+    Mismatch::Type(ParseError::new("another object has this function with other fields; select one of them"))
+}
+
 impl Expressions<'_> {
+    /// No expressions.
+    pub(in super::super) const NONE: Self = Self {
+        predicate: None,
+        text: "",
+        keys: &|_, _| Ok(()),
+        key_count: 0,
+        value: &|_| Ok(()),
+        asks_latency: false,
+        asks_time: false,
+        hits: HitsOfCall::All,
+        others: &[],
+        needs_entries: None,
+    };
+
     /// The place of expressions at a hit that has all of them.
     fn all_parts(&self) -> EvaluatedParts {
         EvaluatedParts { keys: (1 << self.key_count) - 1, keys_of_entry: 0, value: true }

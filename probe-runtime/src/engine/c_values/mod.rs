@@ -48,6 +48,11 @@ impl WantedFields {
         Self { is_all: true, ..Self::default() }
     }
 
+    /// Returns all of functions of modules, and the like, whose debug information nobody reads.
+    pub(crate) fn all_known() -> Self {
+        Self { is_all: true, only_known: true, ..Self::default() }
+    }
+
     /// Returns those with these names.
     pub(crate) fn named(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }

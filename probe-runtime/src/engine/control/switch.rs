@@ -101,6 +101,11 @@ impl Switch {
         self.set_counting(probes, false);
     }
 
+    /// Returns the attachment's [generation](crate::Event::generation); `None` if it is gone.
+    pub(crate) fn generation(&self) -> Option<u32> {
+        Some(self.subscription.upgrade()?.generation())
+    }
+
     /// Returns where the attachment's suppressed hits are counted; `None` if it is gone.
     pub(crate) fn suppressed_hits(&self) -> Option<SuppressedHits> {
         let locked = lock();

@@ -28,13 +28,15 @@ const SELECTORS: [(&[&str], &str); 9] = [
     (&[r"geo::operator\*"], r"`\` takes the next character as it is"),
 ];
 
-const EXPRESSIONS: [(&str, &str); 6] = [
+const EXPRESSIONS: [(&str, &str); 8] = [
     ("a[bytes > 1K && peer ~ \"10.*\"]=count", "hits whose fields fulfil this; also `thread`, `time`"),
     ("a[ok && first 100]=trace", "the first of them; `1 in 1000`: a sample of each thread"),
     ("a=count by(path), b=latency by(ret)", "figures for each value of a field"),
     ("a=sum(bytes) by(path, peer)", "also `min`, `max` and `avg`, of any number"),
     ("a=quantize(len(peer))", "a histogram of powers of two"),
     ("a[latency > 5ms]=max(ret)", "the time of a call, at its exit"),
+    ("a=until(b) by(lock, caller)", "the time to a hit of `b` with the same first key"),
+    ("lock::*=held by(mutex)", "how long locks are held, and by which threads"),
 ];
 
 const TRIGGERS: [(&str, &str); 3] = [

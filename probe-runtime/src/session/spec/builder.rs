@@ -30,7 +30,7 @@ use crate::engine::sites::TextPolicy;
 use probe_lang::aggregation::Aggregation;
 use probe_lang::expression::Predicate;
 use probe_lang::spec::ConsumerText;
-use probe_lang::{ParseError, Setting};
+use probe_lang::{ParseError, Selector, Setting};
 
 /// A consumer of a spec. Prints as it was written.
 pub(crate) struct ConsumerBuilder {
@@ -86,6 +86,11 @@ impl ConsumerBuilder {
             confined: built.confined.as_ref().err().map(ToString::to_string),
             built: Mutex::new(Some(built)),
         })
+    }
+
+    /// Returns the selector of all probes that it listens to, if it names some itself.
+    pub(super) fn selector(&self) -> Option<&Arc<Selector>> {
+        self.aggregation.as_ref()?.ends.as_ref()?.both.as_ref()
     }
 
     /// Takes the consumer, or builds another one.

@@ -81,18 +81,30 @@ static BUILT_IN: &[ConsumerRow] = &[
 
 /// Aggregations: their texts are expressions, and not options. `count` and `latency` are such if
 /// `by` follows.
-pub(super) static AGGREGATIONS: [ConsumerRow; 7] = [
+pub(super) static AGGREGATIONS: [ConsumerRow; 9] = [
     ConsumerRow::of::<Aggregate>(),
     ConsumerRow { name: "min", about: "the least number of each group", ..ConsumerRow::of::<Aggregate>() },
     ConsumerRow { name: "max", about: "the greatest number of each group", ..ConsumerRow::of::<Aggregate>() },
     ConsumerRow { name: "avg", about: "the mean of each group", ..ConsumerRow::of::<Aggregate>() },
     ConsumerRow { name: "quantize", about: "a histogram of powers of two", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow {
+        name: "until",
+        about: "the time to a hit of another probe with the same key",
+        example: "net::sent",
+        ..ConsumerRow::of::<Aggregate>()
+    },
+    ConsumerRow {
+        name: "held",
+        about: "how long locks are held, and by which threads",
+        example: "",
+        ..ConsumerRow::of::<Aggregate>()
+    },
     ConsumerRow { name: "count", ..ConsumerRow::of::<Aggregate>() },
     ConsumerRow { name: "latency", ..ConsumerRow::of::<Aggregate>() },
 ];
 
 /// Those that have a name of their own.
-const OWN_NAMES: usize = 5;
+const OWN_NAMES: usize = 7;
 
 /// Consumers of features that may be off, with their features.
 pub(crate) const FEATURES: [(&str, &str); 7] = [

@@ -1,0 +1,369 @@
+//! The intervals under way of one thread: a table of fixed size, which only its thread writes.
+//!
+//! ```text
+//! head      whose intervals these are, and counts
+//! tags      0 while a place is free, or bits of its key's hash     in buckets of eight, a cache line
+//! interval  version: odd while it is written │ shape of its key │ begun │ group │ nested │ key: 16 words
+//! ```
+//! A key has its place in the bucket that its hash names. Where eight others are open, it has none.
+//!
+//! Another thread reads an interval between two looks at its version.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+use super::key::{Key, WORDS};
+use crate::engine::calls::add_single_writer;
+
+/// Intervals of one thread, and of one bucket.
+const PLACES: usize = 1024;
+const BUCKET: usize = 8;
+/// Words before the key, and all words of an interval.
+const BEFORE_KEY: usize = 5;
+const LEN: usize = BEFORE_KEY + WORDS;
+
+/// Words of all intervals of a thread.
+pub(super) const OPEN_WORDS: usize = PLACES * LEN;
+
+/// The words of the head, and the tags.
+pub(super) type OpenHead = ([AtomicU64; 9], [AtomicU64; PLACES]);
+
+/// Places in the head.
+const THREAD: usize = 0;
+const GENERATION: usize = 1;
+const OPEN: usize = 2;
+const LAST_UNKNOWN_END: usize = 3;
+/// Counts, see [`OpenCounts`].
+const NESTED: usize = 4;
+const NO_ROOM: usize = 5;
+const SWITCHED: usize = 6;
+const THREAD_ENDED: usize = 7;
+const UNKNOWN_ENDS: usize = 8;
+
+/// The intervals of one thread.
+#[derive(Clone, Copy)]
+pub(super) struct OpenTable<'a> {
+    pub(super) head: &'a OpenHead,
+    pub(super) words: &'a [AtomicU64],
+}
+
+/// The thread of a hit, and its generation.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) thread: u64,
+    pub(super) generation: u32,
+}
+
+/// An interval that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ended {
+    /// The handle of its group.
+    pub(super) group: u64,
+    pub(super) ticks: u64,
+}
+
+/// An interval that is open, as it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct OpenRead {
+    pub(super) group: u64,
+    pub(super) begun: u64,
+}
+
+/// Hits and intervals without a time.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct OpenCounts {
+    /// Beginnings inside of an interval of the same key.
+    pub(super) nested: u64,
+    /// Beginnings without room.
+    pub(super) no_room: u64,
+    /// Intervals that were open while sites were switched.
+    pub(super) switched: u64,
+    /// Intervals that were open when their thread ended, of threads whose memory another one has.
+    pub(super) thread_ended: u64,
+    /// Ends without a beginning.
+    pub(super) unknown_ends: u64,
+}
+
+impl<'a> OpenTable<'a> {
+    /// Begins an interval, unless one of this key is open.
+    #[inline(always)]
+    pub(super) fn begin(&self, owner: Owner, key: &Key, group: u64, now: impl FnOnce() -> u64) {
+        if !self.is_of(owner) {
+            self.restart(owner);
+        }
+        if owner.generation.is_multiple_of(2) {
+            // Its end may be missed.
+            return self.count(SWITCHED, 1);
+        }
+        let (mut free, tag) = (None, tag(key));
+        for at in bucket(tag) {
+            match self.tag(at).load(Relaxed) {
+                0 => _ = free.get_or_insert(at),
+                known if known == tag && self.has(at, key) => {
+                    let [_, _, _, _, nested, ..] = self.interval(at) else { return };
+                    add_single_writer(nested, 1);
+                    return self.count(NESTED, 1);
+                }
+                _ => (),
+            }
+        }
+        let Some(at) = free else { return self.count(NO_ROOM, 1) };
+        let [version, shape, begun, group_at, nested, words @ ..] = self.interval(at) else { return };
+        let before = version.load(Relaxed);
+        version.store(before.wrapping_add(1), Relaxed);
+        // Readers that see any of these see the version before it.
+        fence(Release);
+        shape.store(shape_of(key), Relaxed);
+        group_at.store(group, Relaxed);
+        nested.store(0, Relaxed);
+        words.iter().zip(key.words()).for_each(|(place, word)| place.store(*word, Relaxed));
+        add_single_writer(&self.head.0[OPEN], 1);
+        begun.store(now(), Relaxed);
+        version.store(before.wrapping_add(2), Release);
+        self.tag(at).store(tag, Release);
+    }
+
+    /// Ends the interval of this key, if that was the outermost one.
+    #[inline(always)]
+    pub(super) fn end(&self, owner: Owner, key: &Key, now: u64) -> Option<Ended> {
+        let tag = tag(key);
+        let mut places = bucket(tag);
+        let found = places.find(|at| self.tag(*at).load(Relaxed) == tag && self.has(*at, key));
+        let Some(at) = found.filter(|_| self.is_of(owner)) else {
+            self.count(UNKNOWN_ENDS, 1);
+            self.head.0[LAST_UNKNOWN_END].store(now, Relaxed);
+            return None;
+        };
+        let [version, _, begun, group, nested, ..] = self.interval(at) else { return None };
+        if let Some(outer) = nested.load(Relaxed).checked_sub(1) {
+            nested.store(outer, Relaxed);
+            return None;
+        }
+        let ended = Ended { group: group.load(Relaxed), ticks: now.saturating_sub(begun.load(Relaxed)) };
+        version.store(version.load(Relaxed).wrapping_add(2), Release);
+        self.tag(at).store(0, Release);
+        let open = &self.head.0[OPEN];
+        open.store(open.load(Relaxed).saturating_sub(1), Relaxed);
+        Some(ended)
+    }
+
+    /// Returns the open intervals, if their thread has missed no hit up to this generation.
+    pub(super) fn read(self, generation: u32) -> Vec<OpenRead> {
+        let whose = || [THREAD, GENERATION].map(|at| self.head.0[at].load(Acquire));
+        let before = whose();
+        if before[1] != u64::from(generation) {
+            return Vec::new();
+        }
+        let open: Vec<_> = (0..PLACES).filter_map(|at| self.read_one(at)).collect();
+        fence(Acquire);
+        if whose() == before { open } else { Vec::new() }
+    }
+
+    /// Returns an interval if it was open at one moment of the call.
+    fn read_one(self, at: usize) -> Option<OpenRead> {
+        if self.tag(at).load(Acquire) == 0 {
+            return None;
+        }
+        let [version, _, begun, group, ..] = self.interval(at) else { return None };
+        let before = version.load(Acquire);
+        let read = OpenRead { group: group.load(Relaxed), begun: begun.load(Relaxed) };
+        fence(Acquire);
+        // One that ends meanwhile is not open, and a new one has just begun.
+        (before.is_multiple_of(2) && version.load(Relaxed) == before).then_some(read)
+    }
+
+    /// Returns the number of open intervals of a generation that has ended.
+    pub(super) fn left_open(self, generation: u32) -> u64 {
+        let is_left = self.head.0[GENERATION].load(Relaxed) != u64::from(generation);
+        if is_left { self.head.0[OPEN].load(Relaxed) } else { 0 }
+    }
+
+    /// Returns the time of the last end without a beginning; 0 if there was none.
+    pub(super) fn last_unknown_end(self) -> u64 {
+        self.head.0[LAST_UNKNOWN_END].load(Relaxed)
+    }
+
+    pub(super) fn counts(self) -> OpenCounts {
+        let count = |at: usize| self.head.0[at].load(Relaxed);
+        OpenCounts {
+            nested: count(NESTED),
+            no_room: count(NO_ROOM),
+            switched: count(SWITCHED),
+            thread_ended: count(THREAD_ENDED),
+            unknown_ends: count(UNKNOWN_ENDS),
+        }
+    }
+
+    /// Forgets the intervals of an earlier generation, or of a thread that has ended.
+    #[cold]
+    fn restart(&self, owner: Owner) {
+        let head = &self.head.0;
+        let is_other = head[THREAD].load(Relaxed) != owner.thread;
+        match head[OPEN].load(Relaxed) {
+            0 => (),
+            open => {
+                self.count(if is_other { THREAD_ENDED } else { SWITCHED }, open);
+                self.head.1.iter().for_each(|tag| tag.store(0, Relaxed));
+            }
+        }
+        head[OPEN].store(0, Relaxed);
+        head[THREAD].store(owner.thread, Release);
+        head[GENERATION].store(owner.generation.into(), Release);
+    }
+
+    #[inline(always)]
+    fn is_of(&self, owner: Owner) -> bool {
+        let word = |at: usize| self.head.0[at].load(Relaxed);
+        word(THREAD) == owner.thread && word(GENERATION) == u64::from(owner.generation)
+    }
+
+    #[inline(always)]
+    fn count(&self, at: usize, more: u64) {
+        add_single_writer(&self.head.0[at], more);
+    }
+
+    #[inline(always)]
+    fn tag(&self, at: usize) -> &'a AtomicU64 {
+        &self.head.1[at % PLACES]
+    }
+
+    #[inline(always)]
+    fn interval(&self, at: usize) -> &'a [AtomicU64] {
+        self.words.get(at * LEN..(at + 1) * LEN).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn has(&self, at: usize, key: &Key) -> bool {
+        let [_, shape, _, _, _, words @ ..] = self.interval(at) else { return false };
+        shape.load(Relaxed) == shape_of(key)
+            && words.iter().zip(key.words()).all(|(place, word)| place.load(Relaxed) == *word)
+    }
+}
+
+#[inline(always)]
+fn tag(key: &Key) -> u64 {
+    // Its high bits depend on the whole key.
+    key.hash() | 1
+}
+
+#[inline(always)]
+fn bucket(tag: u64) -> std::ops::Range<usize> {
+    #[expect(clippy::cast_possible_truncation, reason = "less than the number of places")]
+    let start = (tag >> (u64::BITS - (PLACES / BUCKET).ilog2())) as usize * BUCKET;
+    start..start + BUCKET
+}
+
+/// Returns the shape of one key, and in its other half what the key is about.
+#[inline(always)]
+fn shape_of(key: &Key) -> u64 {
+    key.shape() | u64::from(key.subject()) << u32::BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probe_lang::expression::Datum;
+
+    const OWNER: Owner = Owner { thread: 1, generation: 3 };
+
+    struct Memory(Box<OpenHead>, Vec<AtomicU64>);
+
+    impl Memory {
+        fn new() -> Self {
+            let tags: Box<[AtomicU64; PLACES]> = Box::new([const { AtomicU64::new(0) }; PLACES]);
+            let words = (0..OPEN_WORDS).map(|_| AtomicU64::new(0)).collect();
+            Self(Box::new((Default::default(), *tags)), words)
+        }
+
+        fn table(&self) -> OpenTable<'_> {
+            OpenTable { head: &self.0, words: &self.1 }
+        }
+    }
+
+    fn key(subject: u32, number: i128) -> Key {
+        let mut key = Key::new(subject, Key::room(1));
+        key.add(Ok(Datum::Int(number))).unwrap();
+        key
+    }
+
+    #[test]
+    fn an_interval_ends_by_its_key() {
+        let memory = Memory::new();
+        let table = memory.table();
+        table.begin(OWNER, &key(0, 7), 70, || 100);
+        table.begin(OWNER, &key(0, 8), 80, || 110);
+        table.begin(OWNER, &key(1, 7), 71, || 120);
+        assert_eq!(table.read(3).len(), 3);
+        assert_eq!(table.end(OWNER, &key(0, 7), 150), Some(Ended { group: 70, ticks: 50 }));
+        assert_eq!(table.end(OWNER, &key(0, 7), 160), None);
+        assert_eq!(table.end(OWNER, &key(1, 7), 170), Some(Ended { group: 71, ticks: 50 }));
+        assert_eq!(table.read(3), [OpenRead { group: 80, begun: 110 }]);
+        assert_eq!(table.counts(), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
+        assert_eq!(table.last_unknown_end(), 160);
+    }
+
+    #[test]
+    fn the_outermost_of_one_key_counts() {
+        let memory = Memory::new();
+        let table = memory.table();
+        (0..3).for_each(|n| table.begin(OWNER, &key(0, 7), 70 + n, || 100 + n));
+        assert_eq!([110, 120].map(|now| table.end(OWNER, &key(0, 7), now)), [None, None]);
+        assert_eq!(table.end(OWNER, &key(0, 7), 130), Some(Ended { group: 70, ticks: 30 }));
+        assert_eq!(table.counts(), OpenCounts { nested: 2, ..OpenCounts::default() });
+    }
+
+    #[test]
+    fn nothing_is_paired_across_switches_and_threads() {
+        let memory = Memory::new();
+        let table = memory.table();
+        table.begin(OWNER, &key(0, 7), 70, || 100);
+        assert_eq!((table.read(5).len(), table.left_open(5), table.left_open(3)), (0, 1, 0));
+        let resumed = Owner { generation: 5, ..OWNER };
+        assert_eq!(table.end(resumed, &key(0, 7), 120), None);
+        table.begin(resumed, &key(0, 7), 70, || 130);
+        assert_eq!(table.counts(), OpenCounts { switched: 1, unknown_ends: 1, ..OpenCounts::default() });
+        // Another thread has got the memory.
+        let other = Owner { thread: 2, ..resumed };
+        table.begin(other, &key(0, 9), 90, || 140);
+        assert_eq!(table.counts().thread_ended, 1);
+        assert_eq!(table.read(5), [OpenRead { group: 90, begun: 140 }]);
+        // Sites are being switched.
+        table.begin(Owner { generation: 6, ..other }, &key(0, 9), 90, || 150);
+        assert_eq!((table.read(6).len(), table.counts().switched), (0, 3));
+    }
+
+    #[test]
+    fn intervals_beyond_the_room_are_counted() {
+        let memory = Memory::new();
+        let table = memory.table();
+        (0..5000).for_each(|n| table.begin(OWNER, &key(0, n), 0, || 1));
+        let open = table.read(3).len();
+        assert!((PLACES * 9 / 10..=PLACES).contains(&open), "{open}");
+        assert_eq!(table.counts().no_room, 5000 - open as u64);
+        let ended = (0..5000).filter(|n| table.end(OWNER, &key(0, *n), 2).is_some()).count();
+        assert_eq!((ended, table.read(3).len()), (open, 0));
+        assert_eq!(table.counts().unknown_ends, 5000 - open as u64);
+    }
+
+    /// An interval that is read is one that was begun: its time and its group belong together.
+    #[test]
+    fn another_thread_reads_whole_intervals() {
+        let memory = Memory::new();
+        let rounds = if cfg!(miri) { 200 } else { 200_000 };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for n in 1..=rounds {
+                    memory.table().begin(OWNER, &key(0, 7), n, || 2 * n);
+                    memory.table().end(OWNER, &key(0, 7), 2 * n);
+                }
+            });
+            while !writer.is_finished() {
+                for read in memory.table().read(3) {
+                    assert_eq!(read.begun, 2 * read.group);
+                }
+            }
+        });
+        assert_eq!(memory.table().counts(), OpenCounts::default());
+    }
+}
