@@ -63,28 +63,28 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 impl<T> Named<::crossbeam_channel::Sender<T>> {
     /// As `crossbeam_channel::Sender::send`.
     #[inline]
-    #[probe(name = "send", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "send", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.send(message)
     }
 
     /// As `crossbeam_channel::Sender::try_send`.
     #[inline]
-    #[probe(name = "try_send", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "try_send", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.original.try_send(message)
     }
 
     /// As `crossbeam_channel::Sender::send_timeout`.
     #[inline]
-    #[probe(name = "send_timeout", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "send_timeout", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn send_timeout(&self, message: T, limit: Duration) -> Result<(), SendTimeoutError<T>> {
         self.original.send_timeout(message, limit)
     }
 
     /// As `crossbeam_channel::Sender::send_deadline`.
     #[inline]
-    #[probe(name = "send_deadline", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "send_deadline", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.original.send_deadline(message, deadline)
     }
@@ -93,28 +93,28 @@ impl<T> Named<::crossbeam_channel::Sender<T>> {
 impl<T> Named<::crossbeam_channel::Receiver<T>> {
     /// As `crossbeam_channel::Receiver::recv`.
     #[inline]
-    #[probe(name = "recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.original.recv()
     }
 
     /// As `crossbeam_channel::Receiver::try_recv`.
     #[inline]
-    #[probe(name = "try_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "try_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.original.try_recv()
     }
 
     /// As `crossbeam_channel::Receiver::recv_timeout`.
     #[inline]
-    #[probe(name = "recv_timeout", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "recv_timeout", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
         self.original.recv_timeout(limit)
     }
 
     /// As `crossbeam_channel::Receiver::recv_deadline`.
     #[inline]
-    #[probe(name = "recv_deadline", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "recv_deadline", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.original.recv_deadline(deadline)
     }

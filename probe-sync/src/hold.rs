@@ -95,7 +95,9 @@ macro_rules! hold {
             #[inline(always)]
             fn begin(name: &$crate::name::Name) -> Self::Key {
                 let mut key = Self::Key::default();
-                $crate::hold::site!(Entry, $probe, key, name, "lock" = display(name));
+                $crate::hold::site!(
+                    Entry, $probe, key, name, "lock" = display(name), "name" = value(&name.text())
+                );
                 $crate::hold::site!(Suspend, $probe, key, name);
                 key
             }
@@ -115,10 +117,10 @@ macro_rules! hold {
 }
 
 macro_rules! site {
-    ($kind:ident, $probe:literal, $key:ident, $name:ident $(, $field:literal = $how:ident($value:expr))?) => {
+    ($kind:ident, $probe:literal, $key:ident, $name:ident $(, $field:literal = $how:ident($value:expr))*) => {
         probe_runtime::__private::v1::site! {
             $kind, ($probe, "doc=a lock is held\n");
-            "future" = value(&$crate::hold::Key::number(&mut $key, $name)) $(, $field = $how($value))?
+            "future" = value(&$crate::hold::Key::number(&mut $key, $name)) $(, $field = $how($value))*
         }
     };
 }

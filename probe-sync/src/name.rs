@@ -33,6 +33,15 @@ impl Name {
         Self(Text::Place(Location::caller()))
     }
 
+    /// Returns the given name, or the file.
+    #[inline(always)]
+    pub(crate) const fn text(&self) -> &'static str {
+        match self.0 {
+            Text::Given(name) => name,
+            Text::Place(at) => at.file(),
+        }
+    }
+
     /// Returns a number that no other lock has, while this name is that of a lock.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {

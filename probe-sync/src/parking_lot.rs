@@ -149,7 +149,7 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Named<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "lock", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock(&self) {
         self.original.lock();
         Held::begin(&self.name);
@@ -189,13 +189,13 @@ unsafe impl<R: RawMutexTimed> RawMutexTimed for Named<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "lock_for", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "lock_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_for(&self, limit: R::Duration) -> bool {
         held::<Held>(&self.name, self.original.try_lock_for(limit))
     }
 
     #[inline]
-    #[probe(name = "lock_until", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "lock_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_until(&self, end: R::Instant) -> bool {
         held::<Held>(&self.name, self.original.try_lock_until(end))
     }
@@ -209,7 +209,7 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "read", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared(&self) {
         self.original.lock_shared();
         Read::begin(&self.name);
@@ -228,7 +228,7 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
     }
 
     #[inline]
-    #[probe(name = "write", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_exclusive(&self) {
         self.original.lock_exclusive();
         Written::begin(&self.name);
@@ -288,7 +288,7 @@ unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Named<R> {
 // SAFETY: as above.
 unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Named<R> {
     #[inline]
-    #[probe(name = "read_recursive", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared_recursive(&self) {
         self.original.lock_shared_recursive();
         Read::begin(&self.name);
@@ -306,25 +306,25 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Named<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "read_for", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_for(&self, limit: R::Duration) -> bool {
         held::<Read>(&self.name, self.original.try_lock_shared_for(limit))
     }
 
     #[inline]
-    #[probe(name = "read_until", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_until(&self, end: R::Instant) -> bool {
         held::<Read>(&self.name, self.original.try_lock_shared_until(end))
     }
 
     #[inline]
-    #[probe(name = "write_for", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "write_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_for(&self, limit: R::Duration) -> bool {
         held::<Written>(&self.name, self.original.try_lock_exclusive_for(limit))
     }
 
     #[inline]
-    #[probe(name = "write_until", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "write_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_until(&self, end: R::Instant) -> bool {
         held::<Written>(&self.name, self.original.try_lock_exclusive_until(end))
     }

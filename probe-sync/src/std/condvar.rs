@@ -80,7 +80,7 @@ impl Condvar {
     }
 }
 
-#[probe(args(lock = %name, at = name.address()))]
+#[probe(args(lock = %name, name = name.text(), at = name.address()))]
 fn wait<R>(name: &Name, wait: impl FnOnce() -> R) -> R {
     wait()
 }

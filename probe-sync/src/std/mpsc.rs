@@ -69,7 +69,7 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
 impl<T> Named<mpsc::Sender<T>> {
     /// As [`std::sync::mpsc::Sender::send`].
     #[inline]
-    #[probe(name = "send", args(channel = %self.name))]
+    #[probe(name = "send", args(channel = %self.name, name = self.name.text()))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.send(message)
     }
@@ -78,14 +78,14 @@ impl<T> Named<mpsc::Sender<T>> {
 impl<T> Named<mpsc::SyncSender<T>> {
     /// As [`std::sync::mpsc::SyncSender::send`].
     #[inline]
-    #[probe(name = "sync_send", args(channel = %self.name))]
+    #[probe(name = "sync_send", args(channel = %self.name, name = self.name.text()))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.send(message)
     }
 
     /// As [`std::sync::mpsc::SyncSender::try_send`].
     #[inline]
-    #[probe(name = "try_send", args(channel = %self.name))]
+    #[probe(name = "try_send", args(channel = %self.name, name = self.name.text()))]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.original.try_send(message)
     }
@@ -94,21 +94,21 @@ impl<T> Named<mpsc::SyncSender<T>> {
 impl<T> Named<mpsc::Receiver<T>> {
     /// As [`std::sync::mpsc::Receiver::recv`].
     #[inline]
-    #[probe(name = "recv", args(channel = %self.name))]
+    #[probe(name = "recv", args(channel = %self.name, name = self.name.text()))]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.original.recv()
     }
 
     /// As [`std::sync::mpsc::Receiver::try_recv`].
     #[inline]
-    #[probe(name = "try_recv", args(channel = %self.name))]
+    #[probe(name = "try_recv", args(channel = %self.name, name = self.name.text()))]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.original.try_recv()
     }
 
     /// As [`std::sync::mpsc::Receiver::recv_timeout`].
     #[inline]
-    #[probe(name = "recv_timeout", args(channel = %self.name))]
+    #[probe(name = "recv_timeout", args(channel = %self.name, name = self.name.text()))]
     pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
         self.original.recv_timeout(limit)
     }

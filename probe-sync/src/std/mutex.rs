@@ -57,7 +57,7 @@ impl<T> Named<sync::Mutex<T>> {
 impl<T: ?Sized> Named<sync::Mutex<T>> {
     /// As [`std::sync::Mutex::lock`].
     #[inline]
-    #[probe(name = "lock", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         super::map(self.original.lock(), |it| Guard::new(&self.name, it))
     }

@@ -70,7 +70,7 @@ impl<T> Named<sync::RwLock<T>> {
 impl<T: ?Sized> Named<sync::RwLock<T>> {
     /// As [`std::sync::RwLock::read`].
     #[inline]
-    #[probe(name = "read", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         super::map(self.original.read(), |it| Guard::new(&self.name, it))
     }
@@ -83,7 +83,7 @@ impl<T: ?Sized> Named<sync::RwLock<T>> {
 
     /// As [`std::sync::RwLock::write`].
     #[inline]
-    #[probe(name = "write", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         super::map(self.original.write(), |it| Guard::new(&self.name, it))
     }

@@ -93,26 +93,26 @@ fn len<T>(sender: &mpsc::Sender<T>) -> usize {
 
 impl<T> Named<mpsc::Sender<T>> {
     /// As `tokio::sync::mpsc::Sender::send`.
-    #[probe(name = "send", args(channel = %self.name, len = len(&self.original)))]
+    #[probe(name = "send", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
     pub async fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.send(message).await
     }
 
     /// As `tokio::sync::mpsc::Sender::try_send`.
-    #[probe(name = "try_send", args(channel = %self.name, len = len(&self.original)))]
+    #[probe(name = "try_send", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.original.try_send(message)
     }
 
     /// As `tokio::sync::mpsc::Sender::blocking_send`.
     #[track_caller]
-    #[probe(name = "blocking_send", args(channel = %self.name, len = len(&self.original)))]
+    #[probe(name = "blocking_send", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
     pub fn blocking_send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.blocking_send(message)
     }
 
     /// As `tokio::sync::mpsc::Sender::reserve`.
-    #[probe(name = "reserve", args(channel = %self.name, len = len(&self.original)))]
+    #[probe(name = "reserve", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
     pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
         self.original.reserve().await
     }
@@ -120,26 +120,26 @@ impl<T> Named<mpsc::Sender<T>> {
 
 impl<T> Named<mpsc::Receiver<T>> {
     /// As `tokio::sync::mpsc::Receiver::recv`.
-    #[probe(name = "recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv(&mut self) -> Option<T> {
         self.original.recv().await
     }
 
     /// As `tokio::sync::mpsc::Receiver::recv_many`.
-    #[probe(name = "recv_many", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "recv_many", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         self.original.recv_many(buffer, limit).await
     }
 
     /// As `tokio::sync::mpsc::Receiver::try_recv`.
-    #[probe(name = "try_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "try_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.original.try_recv()
     }
 
     /// As `tokio::sync::mpsc::Receiver::blocking_recv`.
     #[track_caller]
-    #[probe(name = "blocking_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "blocking_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn blocking_recv(&mut self) -> Option<T> {
         self.original.blocking_recv()
     }
@@ -147,7 +147,7 @@ impl<T> Named<mpsc::Receiver<T>> {
 
 impl<T> Named<mpsc::UnboundedSender<T>> {
     /// As `tokio::sync::mpsc::UnboundedSender::send`.
-    #[probe(name = "unbounded_send", args(channel = %self.name))]
+    #[probe(name = "unbounded_send", args(channel = %self.name, name = self.name.text()))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.original.send(message)
     }
@@ -155,26 +155,26 @@ impl<T> Named<mpsc::UnboundedSender<T>> {
 
 impl<T> Named<mpsc::UnboundedReceiver<T>> {
     /// As `tokio::sync::mpsc::UnboundedReceiver::recv`.
-    #[probe(name = "unbounded_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "unbounded_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv(&mut self) -> Option<T> {
         self.original.recv().await
     }
 
     /// As `tokio::sync::mpsc::UnboundedReceiver::recv_many`.
-    #[probe(name = "unbounded_recv_many", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "unbounded_recv_many", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         self.original.recv_many(buffer, limit).await
     }
 
     /// As `tokio::sync::mpsc::UnboundedReceiver::try_recv`.
-    #[probe(name = "unbounded_try_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "unbounded_try_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.original.try_recv()
     }
 
     /// As `tokio::sync::mpsc::UnboundedReceiver::blocking_recv`.
     #[track_caller]
-    #[probe(name = "unbounded_blocking_recv", args(channel = %self.name, len = self.original.len()))]
+    #[probe(name = "unbounded_blocking_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn blocking_recv(&mut self) -> Option<T> {
         self.original.blocking_recv()
     }

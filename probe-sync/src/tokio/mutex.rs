@@ -61,14 +61,14 @@ impl<T> Named<sync::Mutex<T>> {
 
 impl<T: ?Sized> Named<sync::Mutex<T>> {
     /// As `tokio::sync::Mutex::lock`.
-    #[probe(name = "lock", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn lock(&self) -> MutexGuard<'_, T> {
         Guard::new(&self.name, self.original.lock().await)
     }
 
     /// As `tokio::sync::Mutex::blocking_lock`.
     #[track_caller]
-    #[probe(name = "blocking_lock", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "blocking_lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
         Guard::new(&self.name, self.original.blocking_lock())
     }

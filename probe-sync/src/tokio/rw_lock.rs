@@ -77,14 +77,14 @@ impl<T> Named<sync::RwLock<T>> {
 
 impl<T: ?Sized> Named<sync::RwLock<T>> {
     /// As `tokio::sync::RwLock::read`.
-    #[probe(name = "read", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
         Guard::new(&self.name, self.original.read().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_read`.
     #[track_caller]
-    #[probe(name = "blocking_read", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
         Guard::new(&self.name, self.original.blocking_read())
     }
@@ -95,14 +95,14 @@ impl<T: ?Sized> Named<sync::RwLock<T>> {
     }
 
     /// As `tokio::sync::RwLock::write`.
-    #[probe(name = "write", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
         Guard::new(&self.name, self.original.write().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_write`.
     #[track_caller]
-    #[probe(name = "blocking_write", args(lock = %self.name, at = self.name.address()))]
+    #[probe(name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
         Guard::new(&self.name, self.original.blocking_write())
     }
