@@ -1,7 +1,7 @@
 //! `crossbeam-channel` with probes.
 //!
-//! `select!` takes these receivers and senders, since they deref to the original ones. What it
-//! sends and receives is no hit.
+//! `select!` takes these receivers and senders, since they deref to the original ones. Its own
+//! operations are no hits.
 
 use std::time::{Duration, Instant};
 

@@ -8,18 +8,17 @@
 //! |---|---|
 //! | [`Exclusive`] | the lock's address |
 //! | [`OnThread`]: many at a time, each of another thread | the lock's address, and the thread |
-//! | [`Drawn`]: any | a number that the guard keeps |
+//! | `Drawn`: any | a number that the guard keeps |
 //!
-//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and [`Drawn`] its number.
+//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and `Drawn` its number.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::name::Name;
 
-/// What tells the holds of one kind apart.
+/// Tells the holds of one kind apart.
 pub trait Key: Copy + Default {
     /// Returns the same number at each call, which no other hold of the kind has meanwhile.
     fn number(&mut self, name: &Name) -> usize;
@@ -51,24 +50,9 @@ impl Key for OnThread {
     }
 }
 
-/// A hold has a number of its own, from its first hit on.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Drawn(usize);
-
-impl Key for Drawn {
-    #[inline(always)]
-    fn number(&mut self, _: &Name) -> usize {
-        static LAST: AtomicUsize = AtomicUsize::new(0);
-        if self.0 == 0 {
-            self.0 = LAST.fetch_add(1, Relaxed) + 1;
-        }
-        self.0
-    }
-}
-
 /// The sites of a kind of holds.
 pub trait Sites {
-    /// What tells its holds apart.
+    /// Tells its holds apart.
     type Key: Key;
 
     /// The lock was acquired.
@@ -81,36 +65,36 @@ pub trait Sites {
     fn lose(name: &Name, key: Self::Key);
 }
 
-/// Defines a kind of holds: its type, what tells its holds apart, and the name of its probe, in the
+/// Defines a kind of holds: its type, its key, and the name of its probe, in the
 /// module of the macro's call.
 macro_rules! hold {
-    ($(#[$docs:meta])* $kind:ident($key:ident), $probe:literal) => {
+    ($(#[$docs:meta])* $visibility:vis $kind:ident($key:ident), $probe:literal) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug)]
-        pub enum $kind {}
+        $visibility enum $kind {}
 
-        impl $crate::hold::Sites for $kind {
-            type Key = $crate::hold::$key;
+        impl crate::hold::Sites for $kind {
+            type Key = $key;
 
             #[inline(always)]
-            fn begin(name: &$crate::name::Name) -> Self::Key {
+            fn begin(name: &crate::name::Name) -> Self::Key {
                 let mut key = Self::Key::default();
-                $crate::hold::site!(
+                crate::hold::site!(
                     Entry, $probe, key, name, "lock" = display(name), "name" = value(&name.text())
                 );
-                $crate::hold::site!(Suspend, $probe, key, name);
+                crate::hold::site!(Suspend, $probe, key, name);
                 key
             }
 
             #[inline(always)]
-            fn end(name: &$crate::name::Name, mut key: Self::Key) {
-                $crate::hold::site!(Resume, $probe, key, name);
-                $crate::hold::site!(Exit, $probe, key, name);
+            fn end(name: &crate::name::Name, mut key: Self::Key) {
+                crate::hold::site!(Resume, $probe, key, name);
+                crate::hold::site!(Exit, $probe, key, name);
             }
 
             #[inline(always)]
-            fn lose(name: &$crate::name::Name, mut key: Self::Key) {
-                $crate::hold::site!(Drop, $probe, key, name);
+            fn lose(name: &crate::name::Name, mut key: Self::Key) {
+                crate::hold::site!(Drop, $probe, key, name);
             }
         }
     };
@@ -120,7 +104,7 @@ macro_rules! site {
     ($kind:ident, $probe:literal, $key:ident, $name:ident $(, $field:literal = $how:ident($value:expr))*) => {
         probe_runtime::__private::v1::site! {
             $kind, ($probe, "doc=a lock is held\n");
-            "future" = value(&$crate::hold::Key::number(&mut $key, $name)) $(, $field = $how($value))*
+            "future" = value(&crate::hold::Key::number(&mut $key, $name)) $(, $field = $how($value))*
         }
     };
 }

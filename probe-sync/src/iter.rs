@@ -4,7 +4,7 @@ use crate::name::Named;
 
 /// A receiver that threads wait at.
 pub trait Receive {
-    /// What it receives.
+    /// Its messages.
     type Message;
 
     /// Waits for a message; `None` after the last one.

@@ -17,10 +17,11 @@
 
 use lock_api::{
     RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive, RawRwLockTimed,
+    RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
 };
 use probe_runtime::probe;
 
-use crate::hold::{Sites, hold};
+use crate::hold::{Exclusive, OnThread, Sites, hold};
 use crate::name::{Name, Named};
 
 hold! {
@@ -34,6 +35,10 @@ hold! {
 hold! {
     /// A lock is held by a writer.
     Written(Exclusive), "hold_write"
+}
+hold! {
+    /// A lock is held by a reader that may become a writer.
+    Upgradable(Exclusive), "hold_upgradable"
 }
 
 /// The raw lock of `parking_lot::Mutex`, with probes.
@@ -116,6 +121,17 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 /// ```
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
+/// The guard of a reader that may become a writer.
+///
+/// ```
+/// use probe_sync::parking_lot::{RwLock, RwLockUpgradableReadGuard};
+///
+/// let lock = RwLock::new(7);
+/// let guard: RwLockUpgradableReadGuard<'_, u32> = lock.upgradable_read();
+/// *RwLockUpgradableReadGuard::upgrade(guard) += 1;
+/// ```
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+
 impl RawMutex {
     /// Creates a raw lock with a name.
     pub const fn named(name: &'static str) -> Self {
@@ -162,7 +178,7 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Named<R> {
 
     #[inline]
     unsafe fn unlock(&self) {
-        Held::end(&self.name, Default::default());
+        Held::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock() }
     }
@@ -177,9 +193,16 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Named<R> {
 unsafe impl<R: RawMutexFair> RawMutexFair for Named<R> {
     #[inline]
     unsafe fn unlock_fair(&self) {
-        Held::end(&self.name, Default::default());
+        Held::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock_fair() }
+    }
+
+    // The hold goes on: other threads had the lock for a moment at most.
+    #[inline]
+    unsafe fn bump(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump() }
     }
 }
 
@@ -222,7 +245,7 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        Read::end(&self.name, Default::default());
+        Read::end(&self.name, OnThread);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock_shared() }
     }
@@ -241,7 +264,7 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
-        Written::end(&self.name, Default::default());
+        Written::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock_exclusive() }
     }
@@ -261,16 +284,28 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
 unsafe impl<R: RawRwLockFair> RawRwLockFair for Named<R> {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
-        Read::end(&self.name, Default::default());
+        Read::end(&self.name, OnThread);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock_shared_fair() }
     }
 
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
-        Written::end(&self.name, Default::default());
+        Written::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.unlock_exclusive_fair() }
+    }
+
+    #[inline]
+    unsafe fn bump_shared(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_shared() }
+    }
+
+    #[inline]
+    unsafe fn bump_exclusive(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_exclusive() }
     }
 }
 
@@ -278,7 +313,7 @@ unsafe impl<R: RawRwLockFair> RawRwLockFair for Named<R> {
 unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Named<R> {
     #[inline]
     unsafe fn downgrade(&self) {
-        Written::end(&self.name, Default::default());
+        Written::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.downgrade() }
         Read::begin(&self.name);
@@ -327,5 +362,65 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Named<R> {
     #[probe(name = "write_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_until(&self, end: R::Instant) -> bool {
         held::<Written>(&self.name, self.original.try_lock_exclusive_until(end))
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Named<R> {
+    #[inline]
+    #[probe(name = "upgradable_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock_upgradable(&self) {
+        self.original.lock_upgradable();
+        Upgradable::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> bool {
+        held::<Upgradable>(&self.name, self.original.try_lock_upgradable())
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_upgradable() }
+    }
+
+    #[inline]
+    #[probe(name = "upgrade", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    unsafe fn upgrade(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.upgrade() }
+        Written::begin(&self.name);
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let is_upgraded = unsafe { self.original.try_upgrade() };
+        if is_upgraded {
+            Upgradable::end(&self.name, Exclusive);
+        }
+        held::<Written>(&self.name, is_upgraded)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeDowngrade> RawRwLockUpgradeDowngrade for Named<R> {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.downgrade_upgradable() }
+        Read::begin(&self.name);
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        Written::end(&self.name, Exclusive);
+        Upgradable::begin(&self.name);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.downgrade_to_upgradable() }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::{self, LockResult, TryLockResult};
 
 use probe_runtime::probe;
 
-use crate::hold::{Guard, hold};
+use crate::hold::{Exclusive, Guard, hold};
 use crate::name::{Name, Named};
 
 hold! {
     /// A [`Mutex`] is held.
-    Held(Exclusive), "hold"
+    pub Held(Exclusive), "hold"
 }
 
 /// [`std::sync::Mutex`] with probes.

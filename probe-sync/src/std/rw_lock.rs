@@ -4,16 +4,16 @@ use std::sync::{self, LockResult, TryLockResult};
 
 use probe_runtime::probe;
 
-use crate::hold::{Guard, hold};
+use crate::hold::{Exclusive, Guard, OnThread, hold};
 use crate::name::{Name, Named};
 
 hold! {
     /// An [`RwLock`] is held by a reader. The original guard stays on its thread.
-    Read(OnThread), "hold_read"
+    pub Read(OnThread), "hold_read"
 }
 hold! {
     /// An [`RwLock`] is held by a writer.
-    Written(Exclusive), "hold_write"
+    pub Written(Exclusive), "hold_write"
 }
 
 /// [`std::sync::RwLock`] with probes.

@@ -3,12 +3,12 @@
 use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
-use crate::hold::{Guard, hold};
+use crate::hold::{Exclusive, Guard, hold};
 use crate::name::{Name, Named};
 
 hold! {
     /// A [`Mutex`] is held.
-    Held(Exclusive), "hold"
+    pub Held(Exclusive), "hold"
 }
 
 /// `tokio::sync::Mutex` with probes.

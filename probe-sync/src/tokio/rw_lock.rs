@@ -1,18 +1,35 @@
 //! `tokio::sync::RwLock` with probes.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
-use crate::hold::{Guard, hold};
+use crate::hold::{Exclusive, Guard, Key, hold};
 use crate::name::{Name, Named};
+
+/// A hold has a number of its own, from its first hit on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Drawn(usize);
+
+impl Key for Drawn {
+    #[inline(always)]
+    fn number(&mut self, _: &Name) -> usize {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        if self.0 == 0 {
+            self.0 = LAST.fetch_add(1, Relaxed) + 1;
+        }
+        self.0
+    }
+}
 
 hold! {
     /// An [`RwLock`] is held by a reader. Its guard may go to another thread.
-    Read(Drawn), "hold_read"
+    pub Read(Drawn), "hold_read"
 }
 hold! {
     /// An [`RwLock`] is held by a writer.
-    Written(Exclusive), "hold_write"
+    pub Written(Exclusive), "hold_write"
 }
 
 /// `tokio::sync::RwLock` with probes.

@@ -1,4 +1,4 @@
-//! Locks of `std`: who waits, who holds, and what guards do.
+//! Locks of `std`: waits, holds, guards and names.
 
 use std::fmt::Debug;
 use std::mem::size_of;
@@ -210,8 +210,12 @@ fn locks_have_names_or_places() {
     let (from, line_of_from) = (Mutex::from(7), line!());
     drop((default.lock().unwrap(), from.lock().unwrap(), NAMED.lock().unwrap()));
     let place = |line| vec![format!("{}:{line}", file!())];
-    let mut expected =
-        [(vec!["named".to_owned()], 2), (place(line), 1), (place(line_of_default), 1), (place(line_of_from), 1)];
+    let mut expected = [
+        (vec!["named".to_owned()], 2),
+        (place(line), 1),
+        (place(line_of_default), 1),
+        (place(line_of_from), 1),
+    ];
     expected.sort();
     let found: Vec<_> = groups(&places).into_iter().map(|(keys, count, _)| (keys, count)).collect();
     assert_eq!(found, expected);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use probe_runtime::{Latency, select};
 use probe_sync::parking_lot::{
-    Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard,
 };
 use probe_tests::turn::turn;
 
@@ -46,6 +47,7 @@ fn all_ways_to_acquire_a_mutex_begin_a_hold() {
     drop(lock.try_lock_for(Duration::ZERO).unwrap());
     let mut guard = lock.lock();
     MutexGuard::unlocked(&mut guard, || assert!(!lock.is_locked()));
+    MutexGuard::bump(&mut guard);
     MutexGuard::unlock_fair(guard);
     assert_eq!(
         calls(&latency),
@@ -79,6 +81,32 @@ fn readers_hold_a_lock_together() {
             ("parking_lot::hold_write".into(), 1, 2, 0),
             ("parking_lot::read".into(), 2, 0, 0),
             ("parking_lot::write".into(), 1, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn a_reader_becomes_a_writer() {
+    let _turn = turn();
+    let lock = RwLock::new(1);
+    let latency = select(ALL).unwrap().attach(Latency::new()).unwrap();
+    let reader = lock.upgradable_read();
+    assert!(lock.try_upgradable_read().is_none());
+    let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
+    *writer += 1;
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    let writer = RwLockUpgradableReadGuard::try_upgrade(reader).unwrap();
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    assert_eq!(*RwLockUpgradableReadGuard::downgrade(reader), 2);
+    drop(lock.upgradable_read());
+    assert_eq!(
+        calls(&latency),
+        [
+            ("parking_lot::hold_read".into(), 1, 2, 0),
+            ("parking_lot::hold_upgradable".into(), 4, 8, 0),
+            ("parking_lot::hold_write".into(), 2, 4, 0),
+            ("parking_lot::upgradable_read".into(), 2, 0, 0),
+            ("parking_lot::upgrade".into(), 1, 0, 0),
         ]
     );
 }
