@@ -11,7 +11,7 @@ use crossbeam_channel::{
 use probe_runtime::probe;
 
 use crate::iter::{Iter, Receive, TryIter};
-use crate::name::{Name, Named, both};
+use crate::name::{Name, Probed, both};
 
 /// `crossbeam_channel::Sender` with probes.
 ///
@@ -23,7 +23,7 @@ use crate::name::{Name, Named, both};
 /// assert!(sender.is_full());
 /// # drop(receiver);
 /// ```
-pub type Sender<T> = Named<::crossbeam_channel::Sender<T>>;
+pub type Sender<T> = Probed<::crossbeam_channel::Sender<T>>;
 
 /// `crossbeam_channel::Receiver` with probes.
 ///
@@ -34,7 +34,7 @@ pub type Sender<T> = Named<::crossbeam_channel::Sender<T>>;
 /// sender.send(7).unwrap();
 /// assert_eq!(receiver.recv(), Ok(7));
 /// ```
-pub type Receiver<T> = Named<::crossbeam_channel::Receiver<T>>;
+pub type Receiver<T> = Probed<::crossbeam_channel::Receiver<T>>;
 
 /// As `crossbeam_channel::bounded`. The channel is named after this place.
 ///
@@ -60,7 +60,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     both(Name::here(), ::crossbeam_channel::unbounded())
 }
 
-impl<T> Named<::crossbeam_channel::Sender<T>> {
+impl<T> Probed<::crossbeam_channel::Sender<T>> {
     /// As `crossbeam_channel::Sender::send`.
     #[inline]
     #[probe(name = "send", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
@@ -90,7 +90,7 @@ impl<T> Named<::crossbeam_channel::Sender<T>> {
     }
 }
 
-impl<T> Named<::crossbeam_channel::Receiver<T>> {
+impl<T> Probed<::crossbeam_channel::Receiver<T>> {
     /// As `crossbeam_channel::Receiver::recv`.
     #[inline]
     #[probe(name = "recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]

@@ -44,9 +44,9 @@ impl Key for OnThread {
     #[inline(always)]
     fn number(&mut self, name: &Name) -> usize {
         thread_local!(static HERE: u8 = const { 0 });
-        // A product spreads the thread's address over all bits.
+        // The upper bits of the one meet the lower bits of the other.
         let thread = HERE.with(|here| std::ptr::from_ref(here).addr());
-        name.address() ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize)
+        name.address() ^ thread.rotate_left(usize::BITS / 2)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Iterators over received messages.
 
-use crate::name::Named;
+use crate::name::Probed;
 
 /// A receiver that threads wait at.
 pub trait Receive {
@@ -70,19 +70,19 @@ impl<R: Receive> Iterator for IntoIter<R> {
     }
 }
 
-impl<'a, R> IntoIterator for &'a Named<R>
+impl<'a, R> IntoIterator for &'a Probed<R>
 where
-    Named<R>: Receive,
+    Probed<R>: Receive,
 {
-    type Item = <Named<R> as Receive>::Message;
-    type IntoIter = Iter<'a, Named<R>>;
+    type Item = <Probed<R> as Receive>::Message;
+    type IntoIter = Iter<'a, Probed<R>>;
 
     fn into_iter(self) -> Self::IntoIter {
         Iter(self)
     }
 }
 
-impl<R> IntoIterator for Named<R>
+impl<R> IntoIterator for Probed<R>
 where
     Self: Receive,
 {

@@ -53,6 +53,7 @@
 //! - `tokio`'s owned and mapped guards, `parking_lot`'s `Condvar`, and channels of other kinds have
 //!   no counterpart here.
 #![deny(unsafe_code)]
+#![expect(clippy::missing_errors_doc, reason = "the originals have them")]
 
 #[cfg(feature = "crossbeam-channel")]
 pub mod crossbeam_channel;
@@ -67,7 +68,7 @@ pub mod tokio;
 
 pub use self::hold::Guard;
 pub use self::iter::{IntoIter, Iter, TryIter};
-pub use self::name::{Name, Named};
+pub use self::name::{Name, Probed};
 pub use self::std::condvar::Condvar;
 pub use self::std::mpsc;
 pub use self::std::mutex::{Mutex, MutexGuard};

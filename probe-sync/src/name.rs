@@ -69,19 +69,19 @@ impl fmt::Debug for Name {
 /// It derefs to the original, so that methods without probes are the original's.
 ///
 /// ```
-/// use probe_sync::{Mutex, Named};
+/// use probe_sync::{Mutex, Probed};
 ///
-/// let lock: Named<std::sync::Mutex<u32>> = Mutex::named("counter", 7);
+/// let lock: Probed<std::sync::Mutex<u32>> = Mutex::named("counter", 7);
 /// assert_eq!(lock.name().to_string(), "counter");
 /// assert!(!lock.is_poisoned());
 /// ```
 #[derive(Clone)]
-pub struct Named<T: ?Sized> {
+pub struct Probed<T: ?Sized> {
     pub(crate) name: Name,
     pub(crate) original: T,
 }
 
-impl<T> Named<T> {
+impl<T> Probed<T> {
     /// Gives an original a name, and probes.
     pub const fn with(name: Name, original: T) -> Self {
         Self { name, original }
@@ -93,7 +93,7 @@ impl<T> Named<T> {
     }
 }
 
-impl<T: ?Sized> Named<T> {
+impl<T: ?Sized> Probed<T> {
     /// Returns the name.
     pub const fn name(&self) -> Name {
         self.name
@@ -101,18 +101,18 @@ impl<T: ?Sized> Named<T> {
 }
 
 /// Gives both ends of a channel a name.
-pub(crate) fn both<S, R>(name: Name, (sender, receiver): (S, R)) -> (Named<S>, Named<R>) {
-    (Named::with(name, sender), Named::with(name, receiver))
+pub(crate) fn both<S, R>(name: Name, (sender, receiver): (S, R)) -> (Probed<S>, Probed<R>) {
+    (Probed::with(name, sender), Probed::with(name, receiver))
 }
 
-impl<T: Default> Default for Named<T> {
+impl<T: Default> Default for Probed<T> {
     #[track_caller]
     fn default() -> Self {
         Self::with(Name::here(), T::default())
     }
 }
 
-impl<T: ?Sized> Deref for Named<T> {
+impl<T: ?Sized> Deref for Probed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -120,13 +120,13 @@ impl<T: ?Sized> Deref for Named<T> {
     }
 }
 
-impl<T: ?Sized> DerefMut for Named<T> {
+impl<T: ?Sized> DerefMut for Probed<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.original
     }
 }
 
-impl<T: fmt::Debug + ?Sized> fmt::Debug for Named<T> {
+impl<T: fmt::Debug + ?Sized> fmt::Debug for Probed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.original.fmt(f)
     }

@@ -22,7 +22,7 @@ use lock_api::{
 use probe_runtime::probe;
 
 use crate::hold::{Exclusive, OnThread, Sites, hold};
-use crate::name::{Name, Named};
+use crate::name::{Name, Probed};
 
 hold! {
     /// A mutex is held.
@@ -49,7 +49,7 @@ hold! {
 /// let lock = Mutex::from_raw(RawMutex::named("counter"), 7);
 /// assert_eq!(*lock.lock(), 7);
 /// ```
-pub type RawMutex = Named<::parking_lot::RawMutex>;
+pub type RawMutex = Probed<::parking_lot::RawMutex>;
 
 /// The raw lock of `parking_lot::RwLock`, with probes.
 ///
@@ -59,7 +59,7 @@ pub type RawMutex = Named<::parking_lot::RawMutex>;
 /// let lock = RwLock::from_raw(RawRwLock::named("routes"), 7);
 /// assert_eq!(*lock.read(), 7);
 /// ```
-pub type RawRwLock = Named<::parking_lot::RawRwLock>;
+pub type RawRwLock = Probed<::parking_lot::RawRwLock>;
 
 /// `parking_lot::Mutex` with probes.
 ///
@@ -158,8 +158,7 @@ fn held<S: Sites>(name: &Name, is_acquired: bool) -> bool {
 }
 
 // SAFETY: each function is that of `R`.
-unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Named<R> {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait's")]
+unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Probed<R> {
     const INIT: Self = Self::with(UNNAMED, R::INIT);
 
     type GuardMarker = R::GuardMarker;
@@ -190,7 +189,7 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawMutexFair> RawMutexFair for Named<R> {
+unsafe impl<R: RawMutexFair> RawMutexFair for Probed<R> {
     #[inline]
     unsafe fn unlock_fair(&self) {
         Held::end(&self.name, Exclusive);
@@ -207,7 +206,7 @@ unsafe impl<R: RawMutexFair> RawMutexFair for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawMutexTimed> RawMutexTimed for Named<R> {
+unsafe impl<R: RawMutexTimed> RawMutexTimed for Probed<R> {
     type Duration = R::Duration;
     type Instant = R::Instant;
 
@@ -225,8 +224,7 @@ unsafe impl<R: RawMutexTimed> RawMutexTimed for Named<R> {
 }
 
 // SAFETY: each function is that of `R`.
-unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait's")]
+unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
     const INIT: Self = Self::with(UNNAMED, R::INIT);
 
     type GuardMarker = R::GuardMarker;
@@ -281,7 +279,7 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockFair> RawRwLockFair for Named<R> {
+unsafe impl<R: RawRwLockFair> RawRwLockFair for Probed<R> {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
         Read::end(&self.name, OnThread);
@@ -310,7 +308,7 @@ unsafe impl<R: RawRwLockFair> RawRwLockFair for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Named<R> {
+unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Probed<R> {
     #[inline]
     unsafe fn downgrade(&self) {
         Written::end(&self.name, Exclusive);
@@ -321,7 +319,7 @@ unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Named<R> {
+unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
     #[inline]
     #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared_recursive(&self) {
@@ -336,7 +334,7 @@ unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Named<R> {
+unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Probed<R> {
     type Duration = R::Duration;
     type Instant = R::Instant;
 
@@ -366,7 +364,7 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Named<R> {
+unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     #[inline]
     #[probe(name = "upgradable_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_upgradable(&self) {
@@ -407,7 +405,7 @@ unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Named<R> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: RawRwLockUpgradeDowngrade> RawRwLockUpgradeDowngrade for Named<R> {
+unsafe impl<R: RawRwLockUpgradeDowngrade> RawRwLockUpgradeDowngrade for Probed<R> {
     #[inline]
     unsafe fn downgrade_upgradable(&self) {
         Upgradable::end(&self.name, Exclusive);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use probe_runtime::probe;
 
 use crate::iter::{Iter, Receive, TryIter};
-use crate::name::{Name, Named, both};
+use crate::name::{Name, Probed, both};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
@@ -20,7 +20,7 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, 
 /// sender.send(7).unwrap();
 /// assert_eq!(receiver.recv(), Ok(7));
 /// ```
-pub type Sender<T> = Named<mpsc::Sender<T>>;
+pub type Sender<T> = Probed<mpsc::Sender<T>>;
 
 /// [`std::sync::mpsc::SyncSender`] with probes.
 ///
@@ -30,7 +30,7 @@ pub type Sender<T> = Named<mpsc::Sender<T>>;
 /// assert!(sender.try_send(8).is_err());
 /// # drop(receiver);
 /// ```
-pub type SyncSender<T> = Named<mpsc::SyncSender<T>>;
+pub type SyncSender<T> = Probed<mpsc::SyncSender<T>>;
 
 /// [`std::sync::mpsc::Receiver`] with probes.
 ///
@@ -40,7 +40,7 @@ pub type SyncSender<T> = Named<mpsc::SyncSender<T>>;
 /// drop(sender);
 /// assert_eq!(receiver.into_iter().collect::<Vec<_>>(), [7]);
 /// ```
-pub type Receiver<T> = Named<mpsc::Receiver<T>>;
+pub type Receiver<T> = Probed<mpsc::Receiver<T>>;
 
 /// As [`std::sync::mpsc::channel`]. The channel is named after this place.
 ///
@@ -66,7 +66,7 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     both(Name::here(), mpsc::sync_channel(bound))
 }
 
-impl<T> Named<mpsc::Sender<T>> {
+impl<T> Probed<mpsc::Sender<T>> {
     /// As [`std::sync::mpsc::Sender::send`].
     #[inline]
     #[probe(name = "send", args(channel = %self.name, name = self.name.text()))]
@@ -75,7 +75,7 @@ impl<T> Named<mpsc::Sender<T>> {
     }
 }
 
-impl<T> Named<mpsc::SyncSender<T>> {
+impl<T> Probed<mpsc::SyncSender<T>> {
     /// As [`std::sync::mpsc::SyncSender::send`].
     #[inline]
     #[probe(name = "sync_send", args(channel = %self.name, name = self.name.text()))]
@@ -91,7 +91,7 @@ impl<T> Named<mpsc::SyncSender<T>> {
     }
 }
 
-impl<T> Named<mpsc::Receiver<T>> {
+impl<T> Probed<mpsc::Receiver<T>> {
     /// As [`std::sync::mpsc::Receiver::recv`].
     #[inline]
     #[probe(name = "recv", args(channel = %self.name, name = self.name.text()))]

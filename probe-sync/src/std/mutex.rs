@@ -5,7 +5,7 @@ use std::sync::{self, LockResult, TryLockResult};
 use probe_runtime::probe;
 
 use crate::hold::{Exclusive, Guard, hold};
-use crate::name::{Name, Named};
+use crate::name::{Name, Probed};
 
 hold! {
     /// A [`Mutex`] is held.
@@ -20,7 +20,7 @@ hold! {
 /// static SESSIONS: Mutex<Vec<u32>> = Mutex::named("sessions", Vec::new());
 /// SESSIONS.lock().unwrap().push(7);
 /// ```
-pub type Mutex<T> = Named<sync::Mutex<T>>;
+pub type Mutex<T> = Probed<sync::Mutex<T>>;
 
 /// The guard of a [`Mutex`].
 ///
@@ -36,7 +36,7 @@ pub type Mutex<T> = Named<sync::Mutex<T>>;
 /// ```
 pub type MutexGuard<'a, T> = Guard<'a, sync::MutexGuard<'a, T>, Held>;
 
-impl<T> Named<sync::Mutex<T>> {
+impl<T> Probed<sync::Mutex<T>> {
     /// Creates a lock that is named after this place.
     #[track_caller]
     pub const fn new(value: T) -> Self {
@@ -54,7 +54,7 @@ impl<T> Named<sync::Mutex<T>> {
     }
 }
 
-impl<T: ?Sized> Named<sync::Mutex<T>> {
+impl<T: ?Sized> Probed<sync::Mutex<T>> {
     /// As [`std::sync::Mutex::lock`].
     #[inline]
     #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]

@@ -5,7 +5,7 @@ use std::sync::{self, LockResult, TryLockResult};
 use probe_runtime::probe;
 
 use crate::hold::{Exclusive, Guard, OnThread, hold};
-use crate::name::{Name, Named};
+use crate::name::{Name, Probed};
 
 hold! {
     /// An [`RwLock`] is held by a reader. The original guard stays on its thread.
@@ -25,7 +25,7 @@ hold! {
 /// routes.write().unwrap().push("/login");
 /// assert_eq!(routes.read().unwrap().len(), 2);
 /// ```
-pub type RwLock<T> = Named<sync::RwLock<T>>;
+pub type RwLock<T> = Probed<sync::RwLock<T>>;
 
 /// The guard of a reader of an [`RwLock`].
 ///
@@ -49,7 +49,7 @@ pub type RwLockReadGuard<'a, T> = Guard<'a, sync::RwLockReadGuard<'a, T>, Read>;
 /// ```
 pub type RwLockWriteGuard<'a, T> = Guard<'a, sync::RwLockWriteGuard<'a, T>, Written>;
 
-impl<T> Named<sync::RwLock<T>> {
+impl<T> Probed<sync::RwLock<T>> {
     /// Creates a lock that is named after this place.
     #[track_caller]
     pub const fn new(value: T) -> Self {
@@ -67,7 +67,7 @@ impl<T> Named<sync::RwLock<T>> {
     }
 }
 
-impl<T: ?Sized> Named<sync::RwLock<T>> {
+impl<T: ?Sized> Probed<sync::RwLock<T>> {
     /// As [`std::sync::RwLock::read`].
     #[inline]
     #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]

@@ -5,7 +5,7 @@
 use ::tokio::sync::mpsc;
 use probe_runtime::probe;
 
-use crate::name::{Name, Named, both};
+use crate::name::{Name, Probed, both};
 
 pub use ::tokio::sync::mpsc::Permit;
 pub use ::tokio::sync::mpsc::error;
@@ -21,7 +21,7 @@ use error::{SendError, TryRecvError, TrySendError};
 /// sender.try_send(7).unwrap();
 /// assert_eq!((sender.capacity(), receiver.len()), (0, 1));
 /// ```
-pub type Sender<T> = Named<mpsc::Sender<T>>;
+pub type Sender<T> = Probed<mpsc::Sender<T>>;
 
 /// `tokio::sync::mpsc::Receiver` with probes.
 ///
@@ -32,7 +32,7 @@ pub type Sender<T> = Named<mpsc::Sender<T>>;
 /// sender.try_send(7).unwrap();
 /// assert_eq!(receiver.try_recv(), Ok(7));
 /// ```
-pub type Receiver<T> = Named<mpsc::Receiver<T>>;
+pub type Receiver<T> = Probed<mpsc::Receiver<T>>;
 
 /// `tokio::sync::mpsc::UnboundedSender` with probes.
 ///
@@ -43,7 +43,7 @@ pub type Receiver<T> = Named<mpsc::Receiver<T>>;
 /// sender.send(7).unwrap();
 /// assert_eq!(receiver.len(), 1);
 /// ```
-pub type UnboundedSender<T> = Named<mpsc::UnboundedSender<T>>;
+pub type UnboundedSender<T> = Probed<mpsc::UnboundedSender<T>>;
 
 /// `tokio::sync::mpsc::UnboundedReceiver` with probes.
 ///
@@ -54,7 +54,7 @@ pub type UnboundedSender<T> = Named<mpsc::UnboundedSender<T>>;
 /// sender.send(7).unwrap();
 /// assert_eq!(receiver.try_recv(), Ok(7));
 /// ```
-pub type UnboundedReceiver<T> = Named<mpsc::UnboundedReceiver<T>>;
+pub type UnboundedReceiver<T> = Probed<mpsc::UnboundedReceiver<T>>;
 
 /// As `tokio::sync::mpsc::channel`. The channel is named after this place.
 ///
@@ -91,7 +91,7 @@ fn len<T>(sender: &mpsc::Sender<T>) -> usize {
     sender.max_capacity() - sender.capacity()
 }
 
-impl<T> Named<mpsc::Sender<T>> {
+impl<T> Probed<mpsc::Sender<T>> {
     /// As `tokio::sync::mpsc::Sender::send`.
     #[probe(name = "send", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
     pub async fn send(&self, message: T) -> Result<(), SendError<T>> {
@@ -118,7 +118,7 @@ impl<T> Named<mpsc::Sender<T>> {
     }
 }
 
-impl<T> Named<mpsc::Receiver<T>> {
+impl<T> Probed<mpsc::Receiver<T>> {
     /// As `tokio::sync::mpsc::Receiver::recv`.
     #[probe(name = "recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv(&mut self) -> Option<T> {
@@ -145,7 +145,7 @@ impl<T> Named<mpsc::Receiver<T>> {
     }
 }
 
-impl<T> Named<mpsc::UnboundedSender<T>> {
+impl<T> Probed<mpsc::UnboundedSender<T>> {
     /// As `tokio::sync::mpsc::UnboundedSender::send`.
     #[probe(name = "unbounded_send", args(channel = %self.name, name = self.name.text()))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
@@ -153,7 +153,7 @@ impl<T> Named<mpsc::UnboundedSender<T>> {
     }
 }
 
-impl<T> Named<mpsc::UnboundedReceiver<T>> {
+impl<T> Probed<mpsc::UnboundedReceiver<T>> {
     /// As `tokio::sync::mpsc::UnboundedReceiver::recv`.
     #[probe(name = "unbounded_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub async fn recv(&mut self) -> Option<T> {

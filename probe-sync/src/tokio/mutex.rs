@@ -4,7 +4,7 @@ use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
 use crate::hold::{Exclusive, Guard, hold};
-use crate::name::{Name, Named};
+use crate::name::{Name, Probed};
 
 hold! {
     /// A [`Mutex`] is held.
@@ -22,7 +22,7 @@ hold! {
 /// sessions.lock().await.push(7);
 /// # }
 /// ```
-pub type Mutex<T> = Named<sync::Mutex<T>>;
+pub type Mutex<T> = Probed<sync::Mutex<T>>;
 
 /// The guard of a [`Mutex`].
 ///
@@ -35,7 +35,7 @@ pub type Mutex<T> = Named<sync::Mutex<T>>;
 /// ```
 pub type MutexGuard<'a, T> = Guard<'a, sync::MutexGuard<'a, T>, Held>;
 
-impl<T> Named<sync::Mutex<T>> {
+impl<T> Probed<sync::Mutex<T>> {
     /// Creates a lock that is named after this place.
     #[track_caller]
     pub fn new(value: T) -> Self {
@@ -59,7 +59,7 @@ impl<T> Named<sync::Mutex<T>> {
     }
 }
 
-impl<T: ?Sized> Named<sync::Mutex<T>> {
+impl<T: ?Sized> Probed<sync::Mutex<T>> {
     /// As `tokio::sync::Mutex::lock`.
     #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn lock(&self) -> MutexGuard<'_, T> {

@@ -6,7 +6,7 @@ use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
 use crate::hold::{Exclusive, Guard, Key, hold};
-use crate::name::{Name, Named};
+use crate::name::{Name, Probed};
 
 /// A hold has a number of its own, from its first hit on.
 #[derive(Clone, Copy, Default, Debug)]
@@ -44,7 +44,7 @@ hold! {
 /// assert_eq!(routes.read().await.len(), 2);
 /// # }
 /// ```
-pub type RwLock<T> = Named<sync::RwLock<T>>;
+pub type RwLock<T> = Probed<sync::RwLock<T>>;
 
 /// The guard of a reader of an [`RwLock`].
 ///
@@ -68,7 +68,7 @@ pub type RwLockReadGuard<'a, T> = Guard<'a, sync::RwLockReadGuard<'a, T>, Read>;
 /// ```
 pub type RwLockWriteGuard<'a, T> = Guard<'a, sync::RwLockWriteGuard<'a, T>, Written>;
 
-impl<T> Named<sync::RwLock<T>> {
+impl<T> Probed<sync::RwLock<T>> {
     /// Creates a lock that is named after this place.
     #[track_caller]
     pub fn new(value: T) -> Self {
@@ -92,7 +92,7 @@ impl<T> Named<sync::RwLock<T>> {
     }
 }
 
-impl<T: ?Sized> Named<sync::RwLock<T>> {
+impl<T: ?Sized> Probed<sync::RwLock<T>> {
     /// As `tokio::sync::RwLock::read`.
     #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {

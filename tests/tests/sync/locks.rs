@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use probe_runtime::{Aggregate, Count, Latency, select};
-use probe_sync::{Condvar, Guard, Mutex, Name, Named, RwLock, RwLockReadGuard};
+use probe_sync::{Condvar, Guard, Mutex, Name, Probed, RwLock, RwLockReadGuard};
 use probe_tests::turn::turn;
 
 use crate::recorder::{Recorder, calls, groups, thread_b};
@@ -232,7 +232,7 @@ fn types_are_what_the_originals_are() {
     assert_eq!(format!("{:?}", dynamic.lock().unwrap()), "7");
     assert_eq!(size_of::<Mutex<u64>>(), size_of::<std::sync::Mutex<u64>>() + size_of::<Name>());
     assert_eq!(size_of::<Name>(), 16);
-    let mut lock: Named<std::sync::RwLock<u32>> = RwLock::from(3);
+    let mut lock: Probed<std::sync::RwLock<u32>> = RwLock::from(3);
     *lock.get_mut().unwrap() = 4;
     assert_eq!(lock.into_inner().unwrap(), 4);
 }
