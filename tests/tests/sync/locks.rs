@@ -7,6 +7,7 @@ use std::sync::{Arc, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use probe_runtime::spec::attach_spec;
 use probe_runtime::{Aggregate, Count, Latency, select};
 use probe_sync::{Condvar, Guard, Mutex, Name, Probed, RwLock, RwLockReadGuard};
 use probe_tests::turn::turn;
@@ -235,4 +236,14 @@ fn types_are_what_the_originals_are() {
     let mut lock: Probed<std::sync::RwLock<u32>> = RwLock::from(3);
     *lock.get_mut().unwrap() = 4;
     assert_eq!(lock.into_inner().unwrap(), 4);
+}
+
+#[test]
+fn the_commands_of_the_recipe_fit_the_probes() {
+    let _turn = turn();
+    let commands =
+        include_str!("../../../docs/recipes.md").lines().filter_map(|it| it.strip_prefix("PROBES='"));
+    let specs = commands.filter(|it| it.starts_with("probe_sync::")).map(|it| it.split('\'').next().unwrap());
+    let attached: Vec<_> = specs.map(|spec| attach_spec(spec).unwrap().len()).collect();
+    assert_eq!(attached, [1, 1, 1, 2]);
 }
