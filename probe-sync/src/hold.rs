@@ -13,7 +13,6 @@
 //! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and `Drawn` its number.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use crate::name::Name;
@@ -65,8 +64,8 @@ pub trait Sites {
     fn lose(name: &Name, key: Self::Key);
 }
 
-/// Defines a kind of holds: its type, its key, and the name of its probe, in the
-/// module of the macro's call.
+/// Defines a kind of holds: its type, its key, and the name of its probe, in the module of the
+/// macro's call.
 macro_rules! hold {
     ($(#[$docs:meta])* $visibility:vis $kind:ident($key:ident), $probe:literal) => {
         $(#[$docs])*
@@ -152,14 +151,13 @@ pub struct Guard<'a, G, S: Sites> {
     // Dropped first: the hold ends before another one of the lock can begin.
     hold: Hold<'a, S>,
     original: G,
-    kind: PhantomData<S>,
 }
 
 impl<'a, G, S: Sites> Guard<'a, G, S> {
     /// Begins the hold of a lock that was acquired.
     #[inline(always)]
     pub(crate) fn new(name: &'a Name, original: G) -> Self {
-        Self { hold: Hold::begin(name), original, kind: PhantomData }
+        Self { hold: Hold::begin(name), original }
     }
 
     /// Ends the hold, of a lock that is about to be released.

@@ -197,7 +197,7 @@ unsafe impl<R: RawMutexFair> RawMutexFair for Probed<R> {
         unsafe { self.original.unlock_fair() }
     }
 
-    // The hold goes on: other threads had the lock for a moment at most.
+    // The hold continues, also if another thread gets the lock in between.
     #[inline]
     unsafe fn bump(&self) {
         // SAFETY: the caller's promise.
