@@ -34,6 +34,7 @@ root=target/doc/probe_runtime
 for page in "$root"/**/{struct,enum,fn,trait,macro,attr,constant}.*.html \
     target/doc/probe_trace/{.,calls,export}/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_protocol/{struct,enum,fn,trait,constant}.*.html \
+    target/doc/probe_sync/**/{struct,enum,fn,trait,type}.*.html \
     target/doc/probe_inject/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_patch/{.,call,word}/{struct,enum,fn,trait,constant}.*.html; do
     [ -e "$page" ] || continue

@@ -13,7 +13,7 @@ if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile 
     # can have.
     checked=(-p probe-examples -p quickstart --examples --bins)
     [ "${PROBE_TEST_WHOLE:-0}" = 0 ] ||
-        checked+=(-p probe-agent -p probe-build -p probe-cli -p cargo-probe -p probe-tests --features probe-build/parallel --lib --bins --test sites)
+        checked+=(-p probe-agent -p probe-build -p probe-cli -p cargo-probe -p probe-sync -p probe-tests --features probe-build/parallel --lib --bins --test sites)
     cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
     if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
         # Checks make no code. These builds have sites, which are linked and switched.

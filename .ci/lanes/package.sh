@@ -4,7 +4,7 @@ source "$(dirname "$0")/../common.sh"
 
 # The packages are made as cargo makes them, also from a working tree with uncommitted changes.
 step 'packages'
-packages=(probe-target probe-core probe-lang probe-report probe-expand probe-macros probe-patch probe-trace probe-protocol probe-inject probe-hooks probe-runtime probe-memory probe-agent probe-build probe-cc probe-coldpatch probe-cli cargo-probe)
+packages=(probe-target probe-core probe-lang probe-report probe-expand probe-macros probe-patch probe-trace probe-protocol probe-inject probe-hooks probe-runtime probe-memory probe-sync probe-agent probe-build probe-cc probe-coldpatch probe-cli cargo-probe)
 rm -rf target/package target/unpacked
 cargo package --allow-dirty --no-verify "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)

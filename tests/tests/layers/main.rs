@@ -184,7 +184,7 @@ macro_rules! crates {
     )* };
 }
 crates!(probe_core probe_lang probe_report probe_expand probe_patch probe_trace probe_protocol probe_inject probe_hooks probe_runtime
-    probe_build probe_cc probe_coldpatch probe_cli cargo_probe);
+    probe_sync probe_build probe_cc probe_coldpatch probe_cli cargo_probe);
 
 fn every_file_is_read_and_every_room_is_listed(krate: &str, sources: &[Source]) {
     let mut all = BTreeSet::new();

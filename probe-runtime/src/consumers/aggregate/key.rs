@@ -11,7 +11,7 @@
 use std::fmt::{self, Write};
 
 use super::callers::CallerNames;
-use probe_core::abi::{Type, Value};
+use probe_core::abi::{Type, Value, ValueRef};
 use probe_lang::expression::{Datum, Fault};
 
 /// Words of all keys of a group.
@@ -145,8 +145,13 @@ impl Key {
         Ok(())
     }
 
+    /// Only hits tell types where sites are not patched: there a value may format itself.
     #[inline(never)]
     fn add_other(&mut self, value: &Value<'_>) -> Result<(), Fault> {
+        if let ValueRef::Format(shown) = value.get() {
+            self.add_shown(shown);
+            return Ok(());
+        }
         self.add(Datum::of(value))
     }
 

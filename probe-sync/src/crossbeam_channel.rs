@@ -1,0 +1,143 @@
+//! `crossbeam-channel` with probes.
+//!
+//! `select!` takes these receivers and senders, since they deref to the original ones. Its own
+//! operations are no hits.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
+use probe_runtime::probe;
+
+use crate::iter::{Iter, Receive, TryIter};
+use crate::name::{Name, Probed, both};
+
+/// `crossbeam_channel::Sender` with probes.
+///
+/// ```
+/// use probe_sync::crossbeam_channel::{Sender, bounded};
+///
+/// let (sender, receiver): (Sender<u32>, _) = bounded(1);
+/// sender.send(7).unwrap();
+/// assert!(sender.is_full());
+/// # drop(receiver);
+/// ```
+pub type Sender<T> = Probed<::crossbeam_channel::Sender<T>>;
+
+/// `crossbeam_channel::Receiver` with probes.
+///
+/// ```
+/// use probe_sync::crossbeam_channel::{Receiver, unbounded};
+///
+/// let (sender, receiver): (_, Receiver<u32>) = unbounded();
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+pub type Receiver<T> = Probed<::crossbeam_channel::Receiver<T>>;
+
+/// As `crossbeam_channel::bounded`. The channel is named after this place.
+///
+/// ```
+/// let (sender, receiver) = probe_sync::crossbeam_channel::bounded(1);
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+#[track_caller]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    both(Name::here(), ::crossbeam_channel::bounded(capacity))
+}
+
+/// As `crossbeam_channel::unbounded`. The channel is named after this place.
+///
+/// ```
+/// let (sender, receiver) = probe_sync::crossbeam_channel::unbounded();
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+#[track_caller]
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    both(Name::here(), ::crossbeam_channel::unbounded())
+}
+
+impl<T> Probed<::crossbeam_channel::Sender<T>> {
+    /// As `crossbeam_channel::Sender::send`.
+    #[inline]
+    #[probe(name = "send", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.original.send(message)
+    }
+
+    /// As `crossbeam_channel::Sender::try_send`.
+    #[inline]
+    #[probe(name = "try_send", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.original.try_send(message)
+    }
+
+    /// As `crossbeam_channel::Sender::send_timeout`.
+    #[inline]
+    #[probe(name = "send_timeout", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn send_timeout(&self, message: T, limit: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.original.send_timeout(message, limit)
+    }
+
+    /// As `crossbeam_channel::Sender::send_deadline`.
+    #[inline]
+    #[probe(name = "send_deadline", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.original.send_deadline(message, deadline)
+    }
+}
+
+impl<T> Probed<::crossbeam_channel::Receiver<T>> {
+    /// As `crossbeam_channel::Receiver::recv`.
+    #[inline]
+    #[probe(name = "recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.original.recv()
+    }
+
+    /// As `crossbeam_channel::Receiver::try_recv`.
+    #[inline]
+    #[probe(name = "try_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.original.try_recv()
+    }
+
+    /// As `crossbeam_channel::Receiver::recv_timeout`.
+    #[inline]
+    #[probe(name = "recv_timeout", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
+        self.original.recv_timeout(limit)
+    }
+
+    /// As `crossbeam_channel::Receiver::recv_deadline`.
+    #[inline]
+    #[probe(name = "recv_deadline", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.original.recv_deadline(deadline)
+    }
+
+    /// As `crossbeam_channel::Receiver::iter`.
+    pub const fn iter(&self) -> Iter<'_, Self> {
+        Iter(self)
+    }
+
+    /// As `crossbeam_channel::Receiver::try_iter`.
+    pub const fn try_iter(&self) -> TryIter<'_, Self> {
+        TryIter(self)
+    }
+}
+
+impl<T> Receive for Receiver<T> {
+    type Message = T;
+
+    fn next(&self) -> Option<T> {
+        self.recv().ok()
+    }
+
+    fn try_next(&self) -> Option<T> {
+        self.try_recv().ok()
+    }
+}

@@ -1,0 +1,76 @@
+//! Latent probes in locks and channels: waits for a lock, the time for which it is held, lengths of
+//! queues.
+//!
+//! Change the `use` line. While no consumer is attached, each operation has some NOPs.
+//!
+//! ```
+//! use probe_runtime::{Aggregate, select};
+//! use probe_sync::Mutex; // in place of std::sync::Mutex
+//!
+//! static SESSIONS: Mutex<Vec<u32>> = Mutex::named("sessions", Vec::new());
+//!
+//! let waits = select("probe_sync::**::lock")?.attach(Aggregate::new("latency by(lock)")?)?;
+//! let holds = select("probe_sync::**::hold")?.attach(Aggregate::new("latency by(lock)")?)?;
+//! SESSIONS.lock().unwrap().push(7);
+//! let groups = holds.groups();
+//! assert_eq!((groups[0].keys(), groups[0].count()), (&["sessions".to_owned()][..], 1));
+//! println!("{waits}\n{holds}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | original | here | feature |
+//! |---|---|---|
+//! | `std::sync::{Mutex, RwLock, Condvar}` | at the root | |
+//! | `std::sync::mpsc` | [`mpsc`] | |
+//! | `tokio::sync::{Mutex, RwLock}`, `tokio::sync::mpsc` | `tokio`, `tokio::mpsc` | `tokio` |
+//! | `parking_lot`, `lock_api` | `parking_lot` | `parking_lot` |
+//! | `crossbeam_channel` | `crossbeam_channel` | `crossbeam-channel` |
+//!
+//! # Probes
+//! | probe, below `probe_sync` | a call of it | fields of the entry |
+//! |---|---|---|
+//! | `**::{lock, read, write}` and others that wait; `std::condvar::wait` | from the request to the acquisition | `lock`, `name`, `at` |
+//! | `**::{hold, hold_read, hold_write}` | from the acquisition to the release | `future`, `lock`, `name` |
+//! | `**::{send, recv, try_send, try_recv}` and others | the operation, with its wait | `channel`, `name`, `len` |
+//!
+//! - `lock` and `channel` are the given name, or the file and line of the creation, for groups:
+//!   `latency by(lock)`. `name` is the given name, or the file, for conditions:
+//!   `[name == "sessions"]`. `at` is the lock's address, which tells locks of one place apart.
+//! - `len` is the number of messages when the operation begins. `std`'s channels don't tell it, and
+//!   neither does `tokio`'s unbounded sender.
+//! - A wait of `tokio` is a future: one that is dropped is cancelled.
+//! - Holds overlap, and may end on other threads. So a hold is a future, too, which is suspended
+//!   while the lock is held, and `latency` shows its time as that of a future.
+//! - `try_lock` and its like begin holds, but are no waits.
+//!
+//! # Costs
+//! A latent lock and unlock have six NOPs, a send or receive two. A lock and each end of a channel
+//! are 16 bytes larger, for the name; guards of `std` and `tokio` have one or two words more.
+//!
+//! # Limits
+//! - Locks deref to the originals, and [`Guard::into_original`] returns the original guard, for
+//!   functions that take these. They pass no probes.
+//! - `tokio`'s owned and mapped guards, `parking_lot`'s `Condvar`, and channels of other kinds have
+//!   no counterpart here.
+#![deny(unsafe_code)]
+#![expect(clippy::missing_errors_doc, reason = "the originals have them")]
+
+#[cfg(feature = "crossbeam-channel")]
+pub mod crossbeam_channel;
+mod hold;
+mod iter;
+mod name;
+#[cfg(feature = "parking_lot")]
+pub mod parking_lot;
+mod std;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+pub use self::hold::Guard;
+pub use self::iter::{IntoIter, Iter, TryIter};
+pub use self::name::{Name, Probed};
+pub use self::std::condvar::Condvar;
+pub use self::std::mpsc;
+pub use self::std::mutex::{Mutex, MutexGuard};
+pub use self::std::rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use ::std::sync::{LockResult, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult};

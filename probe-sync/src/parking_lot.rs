@@ -1,0 +1,424 @@
+//! `parking_lot` with probes, and any raw lock of `lock_api`.
+//!
+//! The locks are `lock_api`'s own, so they have all of its methods and guards. Those that its `new`
+//! creates have the name `unnamed`; `from_raw` takes a raw lock with a name:
+//!
+//! ```
+//! use probe_sync::parking_lot::{Mutex, RawMutex};
+//!
+//! static SESSIONS: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::named("sessions"), Vec::new());
+//! SESSIONS.lock().push(7);
+//! ```
+//!
+//! A guard that is sent to another thread ends a reader's hold on that one, where it is unknown.
+
+// Safety: relies on each function doing what the original's function of the same name does.
+#![expect(unsafe_code, reason = "see above")]
+
+use lock_api::{
+    RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive, RawRwLockTimed,
+    RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
+};
+use probe_runtime::probe;
+
+use crate::hold::{Exclusive, OnThread, Sites, hold};
+use crate::name::{Name, Probed};
+
+hold! {
+    /// A mutex is held.
+    Held(Exclusive), "hold"
+}
+hold! {
+    /// A lock is held by a reader.
+    Read(OnThread), "hold_read"
+}
+hold! {
+    /// A lock is held by a writer.
+    Written(Exclusive), "hold_write"
+}
+hold! {
+    /// A lock is held by a reader that may become a writer.
+    Upgradable(Exclusive), "hold_upgradable"
+}
+
+/// The raw lock of `parking_lot::Mutex`, with probes.
+///
+/// ```
+/// use probe_sync::parking_lot::{Mutex, RawMutex};
+///
+/// let lock = Mutex::from_raw(RawMutex::named("counter"), 7);
+/// assert_eq!(*lock.lock(), 7);
+/// ```
+pub type RawMutex = Probed<::parking_lot::RawMutex>;
+
+/// The raw lock of `parking_lot::RwLock`, with probes.
+///
+/// ```
+/// use probe_sync::parking_lot::{RawRwLock, RwLock};
+///
+/// let lock = RwLock::from_raw(RawRwLock::named("routes"), 7);
+/// assert_eq!(*lock.read(), 7);
+/// ```
+pub type RawRwLock = Probed<::parking_lot::RawRwLock>;
+
+/// `parking_lot::Mutex` with probes.
+///
+/// ```
+/// let lock = probe_sync::parking_lot::Mutex::new(7);
+/// assert_eq!(*lock.lock(), 7);
+/// ```
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+
+/// The guard of a [`Mutex`].
+///
+/// ```
+/// use probe_sync::parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+///
+/// let lock = Mutex::new((7, 'a'));
+/// let number: MappedMutexGuard<'_, u32> = MutexGuard::map(lock.lock(), |pair| &mut pair.0);
+/// assert_eq!(*number, 7);
+/// ```
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+
+/// The guard of a part of a [`Mutex`]'s value.
+///
+/// ```
+/// use probe_sync::parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+///
+/// let lock = Mutex::new((7, 'a'));
+/// let letter: MappedMutexGuard<'_, char> = MutexGuard::map(lock.lock(), |pair| &mut pair.1);
+/// assert_eq!(*letter, 'a');
+/// ```
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// `parking_lot::RwLock` with probes.
+///
+/// ```
+/// let lock = probe_sync::parking_lot::RwLock::new(7);
+/// assert_eq!(*lock.read(), 7);
+/// ```
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+
+/// The guard of a reader.
+///
+/// ```
+/// use probe_sync::parking_lot::{RwLock, RwLockReadGuard};
+///
+/// let lock = RwLock::new(7);
+/// let guard: RwLockReadGuard<'_, u32> = lock.read();
+/// assert_eq!(*guard, 7);
+/// ```
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a writer.
+///
+/// ```
+/// use probe_sync::parking_lot::{RwLock, RwLockWriteGuard};
+///
+/// let lock = RwLock::new(7);
+/// let guard = RwLockWriteGuard::downgrade(lock.write());
+/// assert_eq!((*guard, *lock.read()), (7, 7));
+/// ```
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// The guard of a reader that may become a writer.
+///
+/// ```
+/// use probe_sync::parking_lot::{RwLock, RwLockUpgradableReadGuard};
+///
+/// let lock = RwLock::new(7);
+/// let guard: RwLockUpgradableReadGuard<'_, u32> = lock.upgradable_read();
+/// *RwLockUpgradableReadGuard::upgrade(guard) += 1;
+/// ```
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+
+impl RawMutex {
+    /// Creates a raw lock with a name.
+    pub const fn named(name: &'static str) -> Self {
+        Self::with(Name::given(name), lock_api::RawMutex::INIT)
+    }
+}
+
+impl RawRwLock {
+    /// Creates a raw lock with a name.
+    pub const fn named(name: &'static str) -> Self {
+        Self::with(Name::given(name), lock_api::RawRwLock::INIT)
+    }
+}
+
+const UNNAMED: Name = Name::given("unnamed");
+
+/// Begins the hold of a lock, if it was acquired.
+#[inline(always)]
+fn held<S: Sites>(name: &Name, is_acquired: bool) -> bool {
+    if is_acquired {
+        S::begin(name);
+    }
+    is_acquired
+}
+
+// SAFETY: each function is that of `R`.
+unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Probed<R> {
+    const INIT: Self = Self::with(UNNAMED, R::INIT);
+
+    type GuardMarker = R::GuardMarker;
+
+    #[inline]
+    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock(&self) {
+        self.original.lock();
+        Held::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        held::<Held>(&self.name, self.original.try_lock())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        Held::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.original.is_locked()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawMutexFair> RawMutexFair for Probed<R> {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        Held::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_fair() }
+    }
+
+    // The hold continues, also if another thread gets the lock in between.
+    #[inline]
+    unsafe fn bump(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawMutexTimed> RawMutexTimed for Probed<R> {
+    type Duration = R::Duration;
+    type Instant = R::Instant;
+
+    #[inline]
+    #[probe(name = "lock_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_for(&self, limit: R::Duration) -> bool {
+        held::<Held>(&self.name, self.original.try_lock_for(limit))
+    }
+
+    #[inline]
+    #[probe(name = "lock_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_until(&self, end: R::Instant) -> bool {
+        held::<Held>(&self.name, self.original.try_lock_until(end))
+    }
+}
+
+// SAFETY: each function is that of `R`.
+unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
+    const INIT: Self = Self::with(UNNAMED, R::INIT);
+
+    type GuardMarker = R::GuardMarker;
+
+    #[inline]
+    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock_shared(&self) {
+        self.original.lock_shared();
+        Read::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        held::<Read>(&self.name, self.original.try_lock_shared())
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        Read::end(&self.name, OnThread);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_shared() }
+    }
+
+    #[inline]
+    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock_exclusive(&self) {
+        self.original.lock_exclusive();
+        Written::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        held::<Written>(&self.name, self.original.try_lock_exclusive())
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        Written::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_exclusive() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.original.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.original.is_locked_exclusive()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockFair> RawRwLockFair for Probed<R> {
+    #[inline]
+    unsafe fn unlock_shared_fair(&self) {
+        Read::end(&self.name, OnThread);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_shared_fair() }
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive_fair(&self) {
+        Written::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_exclusive_fair() }
+    }
+
+    #[inline]
+    unsafe fn bump_shared(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_shared() }
+    }
+
+    #[inline]
+    unsafe fn bump_exclusive(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_exclusive() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Probed<R> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        Written::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.downgrade() }
+        Read::begin(&self.name);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
+    #[inline]
+    #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock_shared_recursive(&self) {
+        self.original.lock_shared_recursive();
+        Read::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive(&self) -> bool {
+        held::<Read>(&self.name, self.original.try_lock_shared_recursive())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Probed<R> {
+    type Duration = R::Duration;
+    type Instant = R::Instant;
+
+    #[inline]
+    #[probe(name = "read_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_shared_for(&self, limit: R::Duration) -> bool {
+        held::<Read>(&self.name, self.original.try_lock_shared_for(limit))
+    }
+
+    #[inline]
+    #[probe(name = "read_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_shared_until(&self, end: R::Instant) -> bool {
+        held::<Read>(&self.name, self.original.try_lock_shared_until(end))
+    }
+
+    #[inline]
+    #[probe(name = "write_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_exclusive_for(&self, limit: R::Duration) -> bool {
+        held::<Written>(&self.name, self.original.try_lock_exclusive_for(limit))
+    }
+
+    #[inline]
+    #[probe(name = "write_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn try_lock_exclusive_until(&self, end: R::Instant) -> bool {
+        held::<Written>(&self.name, self.original.try_lock_exclusive_until(end))
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
+    #[inline]
+    #[probe(name = "upgradable_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn lock_upgradable(&self) {
+        self.original.lock_upgradable();
+        Upgradable::begin(&self.name);
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> bool {
+        held::<Upgradable>(&self.name, self.original.try_lock_upgradable())
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_upgradable() }
+    }
+
+    #[inline]
+    #[probe(name = "upgrade", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    unsafe fn upgrade(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.upgrade() }
+        Written::begin(&self.name);
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let is_upgraded = unsafe { self.original.try_upgrade() };
+        if is_upgraded {
+            Upgradable::end(&self.name, Exclusive);
+        }
+        held::<Written>(&self.name, is_upgraded)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeDowngrade> RawRwLockUpgradeDowngrade for Probed<R> {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.downgrade_upgradable() }
+        Read::begin(&self.name);
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        Written::end(&self.name, Exclusive);
+        Upgradable::begin(&self.name);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.downgrade_to_upgradable() }
+    }
+}

@@ -1,0 +1,137 @@
+//! `std::sync::mpsc` with probes.
+//!
+//! These channels don't tell how many messages they hold, so there is no field `len`: counting them
+//! would cost two locked instructions a message, latent, too.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use probe_runtime::probe;
+
+use crate::iter::{Iter, Receive, TryIter};
+use crate::name::{Name, Probed, both};
+
+pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+
+/// [`std::sync::mpsc::Sender`] with probes.
+///
+/// ```
+/// let (sender, receiver): (probe_sync::mpsc::Sender<u32>, _) = probe_sync::mpsc::channel();
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+pub type Sender<T> = Probed<mpsc::Sender<T>>;
+
+/// [`std::sync::mpsc::SyncSender`] with probes.
+///
+/// ```
+/// let (sender, receiver): (probe_sync::mpsc::SyncSender<u32>, _) = probe_sync::mpsc::sync_channel(1);
+/// sender.send(7).unwrap();
+/// assert!(sender.try_send(8).is_err());
+/// # drop(receiver);
+/// ```
+pub type SyncSender<T> = Probed<mpsc::SyncSender<T>>;
+
+/// [`std::sync::mpsc::Receiver`] with probes.
+///
+/// ```
+/// let (sender, receiver): (_, probe_sync::mpsc::Receiver<u32>) = probe_sync::mpsc::channel();
+/// sender.send(7).unwrap();
+/// drop(sender);
+/// assert_eq!(receiver.into_iter().collect::<Vec<_>>(), [7]);
+/// ```
+pub type Receiver<T> = Probed<mpsc::Receiver<T>>;
+
+/// As [`std::sync::mpsc::channel`]. The channel is named after this place.
+///
+/// ```
+/// let (sender, receiver) = probe_sync::mpsc::channel();
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+#[track_caller]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    both(Name::here(), mpsc::channel())
+}
+
+/// As [`std::sync::mpsc::sync_channel`]. The channel is named after this place.
+///
+/// ```
+/// let (sender, receiver) = probe_sync::mpsc::sync_channel(1);
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
+#[track_caller]
+pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
+    both(Name::here(), mpsc::sync_channel(bound))
+}
+
+impl<T> Probed<mpsc::Sender<T>> {
+    /// As [`std::sync::mpsc::Sender::send`].
+    #[inline]
+    #[probe(name = "send", args(channel = %self.name, name = self.name.text()))]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.original.send(message)
+    }
+}
+
+impl<T> Probed<mpsc::SyncSender<T>> {
+    /// As [`std::sync::mpsc::SyncSender::send`].
+    #[inline]
+    #[probe(name = "sync_send", args(channel = %self.name, name = self.name.text()))]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.original.send(message)
+    }
+
+    /// As [`std::sync::mpsc::SyncSender::try_send`].
+    #[inline]
+    #[probe(name = "try_send", args(channel = %self.name, name = self.name.text()))]
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.original.try_send(message)
+    }
+}
+
+impl<T> Probed<mpsc::Receiver<T>> {
+    /// As [`std::sync::mpsc::Receiver::recv`].
+    #[inline]
+    #[probe(name = "recv", args(channel = %self.name, name = self.name.text()))]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.original.recv()
+    }
+
+    /// As [`std::sync::mpsc::Receiver::try_recv`].
+    #[inline]
+    #[probe(name = "try_recv", args(channel = %self.name, name = self.name.text()))]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.original.try_recv()
+    }
+
+    /// As [`std::sync::mpsc::Receiver::recv_timeout`].
+    #[inline]
+    #[probe(name = "recv_timeout", args(channel = %self.name, name = self.name.text()))]
+    pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
+        self.original.recv_timeout(limit)
+    }
+
+    /// As [`std::sync::mpsc::Receiver::iter`].
+    pub const fn iter(&self) -> Iter<'_, Self> {
+        Iter(self)
+    }
+
+    /// As [`std::sync::mpsc::Receiver::try_iter`].
+    pub const fn try_iter(&self) -> TryIter<'_, Self> {
+        TryIter(self)
+    }
+}
+
+impl<T> Receive for Receiver<T> {
+    type Message = T;
+
+    fn next(&self) -> Option<T> {
+        self.recv().ok()
+    }
+
+    fn try_next(&self) -> Option<T> {
+        self.try_recv().ok()
+    }
+}

@@ -1,0 +1,9 @@
+//! Locks and channels of `tokio::sync` with probes.
+
+pub mod mpsc;
+pub(crate) mod mutex;
+pub(crate) mod rw_lock;
+
+pub use self::mutex::{Mutex, MutexGuard};
+pub use self::rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use ::tokio::sync::TryLockError;

@@ -1,0 +1,112 @@
+//! Locks of `parking_lot`, with `lock_api`'s methods and guards.
+
+use std::thread;
+use std::time::Duration;
+
+use probe_runtime::{Latency, select};
+use probe_sync::parking_lot::{
+    Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard,
+};
+use probe_tests::turn::turn;
+
+use crate::recorder::{Recorder, calls, thread_b};
+
+const ALL: &str = "probe_sync::parking_lot::*";
+
+#[test]
+fn a_thread_waits_until_another_one_releases() {
+    static LOCK: Mutex<u32> = Mutex::from_raw(RawMutex::named("contended"), 0);
+    let _turn = turn();
+    let recorded = Recorder::attached(ALL);
+    let guard = LOCK.lock();
+    thread::scope(|scope| {
+        thread_b(scope, || *LOCK.lock() += 1);
+        recorded.wait_for("b +lock");
+        drop(guard);
+    });
+    let hits = [
+        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "b +lock lock=contended",
+        "a >hold", "a -hold", "b +hold lock=contended", "b <hold", "b -lock", "b >hold", "b -hold",
+    ];
+    assert_eq!(recorded.of(""), hits);
+}
+
+#[test]
+fn all_ways_to_acquire_a_mutex_begin_a_hold() {
+    let _turn = turn();
+    let lock = Mutex::new((1, 2));
+    let latency = select(ALL).unwrap().attach(Latency::new()).unwrap();
+    drop(lock.lock());
+    let guard = lock.try_lock().unwrap();
+    assert!(lock.try_lock().is_none());
+    assert!(lock.try_lock_for(Duration::ZERO).is_none());
+    let second = MutexGuard::map(guard, |it| &mut it.1);
+    assert_eq!(*second, 2);
+    drop(second);
+    drop(lock.try_lock_for(Duration::ZERO).unwrap());
+    let mut guard = lock.lock();
+    MutexGuard::unlocked(&mut guard, || assert!(!lock.is_locked()));
+    MutexGuard::bump(&mut guard);
+    MutexGuard::unlock_fair(guard);
+    assert_eq!(
+        calls(&latency),
+        [
+            ("parking_lot::hold".into(), 5, 10, 0),
+            ("parking_lot::lock".into(), 3, 0, 0),
+            ("parking_lot::lock_for".into(), 2, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn readers_hold_a_lock_together() {
+    let _turn = turn();
+    let lock = RwLock::from_raw(RawRwLock::named("routes"), 1);
+    let latency = select(ALL).unwrap().attach(Latency::new()).unwrap();
+    let mine: RwLockReadGuard<'_, u32> = lock.read();
+    thread::scope(|scope| {
+        thread_b(scope, || drop(lock.read()));
+    });
+    assert!(lock.try_write().is_none());
+    drop(mine);
+    let writer = lock.write();
+    let reader = RwLockWriteGuard::downgrade(writer);
+    assert_eq!(*reader, 1);
+    drop(reader);
+    assert_eq!(
+        calls(&latency),
+        [
+            ("parking_lot::hold_read".into(), 3, 6, 0),
+            ("parking_lot::hold_write".into(), 1, 2, 0),
+            ("parking_lot::read".into(), 2, 0, 0),
+            ("parking_lot::write".into(), 1, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn a_reader_becomes_a_writer() {
+    let _turn = turn();
+    let lock = RwLock::new(1);
+    let latency = select(ALL).unwrap().attach(Latency::new()).unwrap();
+    let reader = lock.upgradable_read();
+    assert!(lock.try_upgradable_read().is_none());
+    let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
+    *writer += 1;
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    let writer = RwLockUpgradableReadGuard::try_upgrade(reader).unwrap();
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    assert_eq!(*RwLockUpgradableReadGuard::downgrade(reader), 2);
+    drop(lock.upgradable_read());
+    assert_eq!(
+        calls(&latency),
+        [
+            ("parking_lot::hold_read".into(), 1, 2, 0),
+            ("parking_lot::hold_upgradable".into(), 4, 8, 0),
+            ("parking_lot::hold_write".into(), 2, 4, 0),
+            ("parking_lot::upgradable_read".into(), 2, 0, 0),
+            ("parking_lot::upgrade".into(), 1, 0, 0),
+        ]
+    );
+}
