@@ -9,7 +9,6 @@ use super::objects::Objects;
 use super::walk::{Cache, MOST_WORDS, Rules, Walk};
 use crate::engine::dispatch::Event;
 use crate::engine::os::guarded_read;
-use probe_core::abi::ValueRef;
 
 /// Finds callers for one attachment.
 pub(crate) struct Callers {
@@ -49,8 +48,8 @@ impl Callers {
             return Some(returns_to.wrapping_sub(1));
         }
         let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
-        if has_failed(event) && !walk.leave(&cache) {
-            return None;
+        if !event.values().is_empty() {
+            walk.go_to_site(&cache, event.definition_addr());
         }
         walk.caller(&cache)
     }
@@ -64,8 +63,8 @@ impl Callers {
             Some(at) => {
                 let cache = Cache::new(rules, &self.objects);
                 let mut walk = Walk::at_site(&at, rules);
-                if !at.is_at_return && has_failed(event) {
-                    walk.leave(&cache);
+                if !at.is_at_return && !event.values().is_empty() {
+                    walk.go_to_site(&cache, event.definition_addr());
                 }
                 walk.calls(at.is_at_return, &cache, &mut calls)
             }
@@ -84,11 +83,4 @@ impl Callers {
     pub(crate) fn names(&self, calls: &BTreeSet<u64>) -> Arc<HashMap<u64, String>> {
         self.objects.names(calls)
     }
-}
-
-/// Returns whether a field of Rust has panicked. Then the site's function has called another one,
-/// which makes the hit.
-#[inline(always)]
-fn has_failed(event: &Event<'_>) -> bool {
-    event.values().first().is_some_and(|value| matches!(value.get(), ValueRef::Failed))
 }
