@@ -37,7 +37,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
-use crate::engine::stacks::{Callers, Rules};
+use crate::engine::stacks::{Callers, NO_CALLERS, Rules};
 use probe_core::abi::{Kind, Value, ValueRef};
 use probe_lang::ParseError;
 use probe_lang::expression::{Callers as CallersKind, Datum, Fault, Node, Predicate, Program, Scope};
@@ -290,10 +290,9 @@ impl Aggregate {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
-        let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
         let is_inside = !matches!(info.kind(), Kind::Exit | Kind::Drop | Kind::Suspend);
         if prepared.caller_keys != 0 && prepared.callers.is_none() {
-            return Err(Error::Consumer(no_callers.into()));
+            return Err(Error::Consumer(NO_CALLERS.into()));
         }
         let source = |key: &Node| match (key.callers(&scope), key.shown_field(&scope)) {
             (Some(callers), _) if is_inside => Ok(KeySource::Callers(callers)),

@@ -84,3 +84,38 @@ impl Callers {
         self.objects.names(calls)
     }
 }
+
+/// Stacks in traces.
+#[cfg(feature = "trace")]
+impl Callers {
+    /// Returns the number of the stack of the nearest call alone; `None` if this thread has no room
+    /// for it.
+    #[inline(never)]
+    pub(crate) fn nearest(&self, event: &Event<'_>, rules: &Rules, memory: &[AtomicU64]) -> Option<u64> {
+        let call = self.caller(event, rules).unwrap_or(super::Ending::Unknown as u64);
+        let mut number = StackNumber::new();
+        number.add(call);
+        KeptStacks::of(memory)?.number(number, &[call])
+    }
+
+    /// Returns a number that grows with each stack in these threads' memories.
+    pub(crate) fn used<'a>(memories: impl Iterator<Item = &'a [AtomicU64]>) -> u64 {
+        memories.filter_map(KeptStacks::of).map(|kept| kept.used()).sum()
+    }
+
+    /// Returns the names of the functions that made these calls, without those of earlier reports.
+    /// Takes no lock of this crate.
+    pub(crate) fn names_now(&self, calls: &[u64]) -> HashMap<u64, String> {
+        self.objects.names_now(calls)
+    }
+
+    /// Returns the name of a call that may be of any of several objects, if it is one.
+    pub(crate) fn name_of_several(&self, call: u64) -> Option<String> {
+        self.objects.name_of_several(call)
+    }
+
+    /// Returns the number of the list of objects, which each change of it makes larger.
+    pub(crate) fn list_number(&self) -> usize {
+        self.objects.number()
+    }
+}

@@ -50,6 +50,9 @@ pub(crate) use unknown::{Callers, Rules};
 #[cfg(probe_values)]
 pub(crate) use walk::Rules;
 
+/// Why there are no callers in this build.
+pub(crate) const NO_CALLERS: &str = "callers are known with the feature `c-values`, on x86-64 Linux";
+
 /// A mark at the outer end of a stack that is not whole, in the place of a call's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {

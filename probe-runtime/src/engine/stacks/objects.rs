@@ -155,6 +155,20 @@ impl Objects {
         self.names.get()
     }
 
+    /// Returns the names without those of earlier reports. Takes no lock of this crate.
+    #[cfg(feature = "trace")]
+    pub(super) fn names_now(&self, addrs: &[u64]) -> HashMap<u64, String> {
+        let mut names = HashMap::new();
+        self.find(addrs, &mut names);
+        names
+    }
+
+    /// Returns the name of an address at which several objects were, if they were.
+    #[cfg(feature = "trace")]
+    pub(super) fn name_of_several(&self, addr: u64) -> Option<String> {
+        self.only_one_at(addr).is_none().then(|| format!("{addr:#x}"))
+    }
+
     fn find(&self, addrs: &[u64], names: &mut HashMap<u64, String>) {
         let mut of_object: HashMap<u64, (&Known, Vec<u64>)> = HashMap::new();
         for addr in addrs {
