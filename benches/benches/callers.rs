@@ -1,5 +1,6 @@
 //! `callers`: hits that are grouped by their caller, and by the stack of their callers, beside hits
-//! that are grouped by a field.
+//! that are grouped by a field. Traced hits with their callers, and with their stacks, beside hits
+//! that are traced without.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, pin, timing};
 use probe_runtime::aggregate::Group;
-use probe_runtime::{Aggregate, Consumer, Error, Event, probe, select};
+use probe_runtime::{Aggregate, Consumer, Error, Event, Trace, probe, select};
 use probe_tests::c_library;
 use probe_tests::folder::Folder;
 use probe_tests::library::Library;
@@ -30,7 +31,7 @@ macro_rules! callees {
     )* };
 }
 
-callees!(delivered by_field by_two by_caller by_stack by_stack_without);
+callees!(delivered by_field by_two by_caller by_stack by_stack_without traced with_caller with_stack);
 
 struct Empty;
 
@@ -58,13 +59,16 @@ fn main() -> Result<(), Error> {
     let folder = Folder::new("bench-callers");
     let [with, without] = [("with.so", "-fno-omit-frame-pointer"), ("without.so", "-fomit-frame-pointer")]
         .map(|(name, flag)| frames(&folder, name, flag));
-    let cases: [(_, Callee, _, _); 6] = [
+    let cases: [(_, Callee, _, _); 9] = [
         ("delivered", delivered, &with, None),
         ("by_field", by_field, &with, Some("count by(x)")),
         ("by_two", by_two, &with, Some("count by(x, x)")),
         ("by_caller", by_caller, &with, Some("count by(x, caller)")),
         ("by_stack", by_stack, &with, Some("count by(x, stack)")),
         ("by_stack_without", by_stack_without, &without, Some("count by(x, stack)")),
+        ("traced", traced, &with, None),
+        ("with_caller", with_caller, &with, None),
+        ("with_stack", with_stack, &with, None),
     ];
     let _empty = select("callers::delivered kind=entry")?.attach(Empty)?;
     let mut aggregates = Vec::new();
@@ -74,6 +78,12 @@ fn main() -> Result<(), Error> {
             aggregates.push(select(&format!("callers::{name} kind=entry"))?.attach(aggregate)?);
         }
     }
+    let traces = [
+        ("traced", Trace::recorder()),
+        ("with_caller", Trace::recorder().callers()),
+        ("with_stack", Trace::recorder().stacks()),
+    ];
+    let traces = traces.map(|(name, trace)| select(&format!("callers::{name} kind=entry"))?.attach(trace));
     let mut runs: Vec<_> = cases
         .iter()
         .map(|(name, callee, library, _)| {
@@ -99,6 +109,16 @@ fn main() -> Result<(), Error> {
             medians.ratio(case, "by_two"),
             "two fields",
         );
+    }
+    for case in ["with_caller", "with_stack"] {
+        let more = medians.ns(case) - medians.ns("traced");
+        let name = format!("callers/traced-{}", case.replace('_', "-"));
+        figure(&name, format!("{more:.2}"), "ns", medians.ratio(case, "traced"), "a traced hit");
+    }
+    for trace in traces {
+        let trace = trace?;
+        assert_eq!(trace.totals().written, calls * (rounds + 1), "no hit is lost");
+        assert_eq!(trace.to_string().lines().count(), 1, "each has its stack");
     }
     for aggregate in &aggregates {
         let groups = aggregate.groups();

@@ -413,6 +413,9 @@ pub struct Record {
     /// Records when threads were off the processor, too
     #[arg(long)]
     pub threads: bool,
+    /// Records the calls that led to each entry and each point, up to 16, too
+    #[arg(long)]
+    pub stack: bool,
 }
 
 /// The arguments of `snapshot`.

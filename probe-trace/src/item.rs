@@ -219,6 +219,9 @@ pub struct Definition {
     pub fields: Vec<String>,
 }
 
+/// The names of a stack's calls, from the innermost.
+pub(crate) type Stack = Arc<[Arc<str>]>;
+
 /// One field's value. Text is cut where the writer's limit was; `cut` is then the number of bytes
 /// that are missing.
 ///
@@ -277,6 +280,9 @@ pub enum FieldValue {
     LeftOut,
     /// No value: a string of C whose bytes can't be read.
     Unreadable,
+    /// The names of the functions whose calls led to the hit, from the innermost. `…` stands for
+    /// further ones, `(unknown)` for those that nobody knows.
+    Stack(Stack),
 }
 
 impl fmt::Display for FieldValue {
@@ -303,7 +309,17 @@ impl fmt::Display for FieldValue {
             Self::Unknown => return f.write_str("(unknown)"),
             Self::LeftOut => return f.write_str("(left out)"),
             Self::Unreadable => return f.write_str("(unreadable)"),
+            Self::Stack(calls) => return show_stack(calls, f),
         };
         if cut == 0 { Ok(()) } else { write!(f, "… ({cut} bytes more)") }
     }
+}
+
+/// Shows a stack as a line of folded stacks has it: from the outermost call.
+fn show_stack(calls: &[Arc<str>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (at, call) in calls.iter().rev().enumerate() {
+        let separator = if at == 0 { "" } else { ";" };
+        write!(f, "{separator}{}", call.replace(';', ":"))?;
+    }
+    Ok(())
 }

@@ -267,6 +267,7 @@ pub mod off {
 /// | [`U64`](field::U64), [`I64`](field::I64), [`F64`](field::F64), [`BOOL`](field::BOOL), [`CHAR`](field::CHAR) | a word |
 /// | [`U128`](field::U128), [`I128`](field::I128) | two words, the lower one first |
 /// | [`STR`](field::STR), [`BYTES`](field::BYTES), [`FORMATTED`](field::FORMATTED), [`OPAQUE`](field::OPAQUE) | a word with the stored bytes in its lower half and the bytes before cutting in its upper half (at most `u32::MAX`); then the stored bytes, padded to a word |
+/// | [`STACK`](field::STACK) | the number of a stack, which a block [`STACKS`](block::STACKS) has |
 /// | [`ABSENT`](field::ABSENT), [`FAILED`](field::FAILED), [`UNKNOWN`](field::UNKNOWN), [`LEFT_OUT`](field::LEFT_OUT), [`UNREADABLE`](field::UNREADABLE) | none |
 ///
 /// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT). Readers can't
@@ -304,6 +305,8 @@ pub mod field {
     pub const LEFT_OUT: u8 = 16;
     /// No value: a string of C whose bytes can't be read.
     pub const UNREADABLE: u8 = 17;
+    /// The calls that led to the hit.
+    pub const STACK: u8 = 18;
 }
 
 /// Blocks, each with a header of four words.
@@ -351,8 +354,14 @@ pub mod block {
     /// process, then the words of [`off`](super::off) for each.
     pub const OFF: u64 = 9;
 
-    /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
-    /// blocks.
+    /// Stacks of calls, by the numbers that events have; those of later blocks replace others.
+    /// First the number of names in a word, and the names, each as its length in bytes (`u32`) and
+    /// its bytes, all of them padded to a word. Then for each stack its number, its calls' number,
+    /// and for each call, from the innermost, which name it has, from 0.
+    pub const STACKS: u64 = 10;
+
+    /// The most bytes of definitions or stacks in a block, enough for a million probes. Readers
+    /// refuse larger blocks.
     pub const MOST_DEFINITIONS: u64 = 1 << 28;
 
     /// The most words of times off the processor in a block: the writer has read them from 64 KiB

@@ -8,6 +8,11 @@ use probe_core::abi::Kind;
 
 use crate::item::{Definition, FieldValue, Gap, Item, Off, SystemCall, Thread, ThreadId, TraceEvent};
 
+/// Returns a stack of these calls, from the innermost.
+pub(crate) fn stack(calls: &[&str]) -> FieldValue {
+    FieldValue::Stack(calls.iter().map(|call| Arc::from(*call)).collect())
+}
+
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]
 pub(crate) struct Fixture {

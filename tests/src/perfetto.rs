@@ -1,5 +1,6 @@
 //! The events of a `.pftrace`, read without Perfetto's own definitions.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -147,4 +148,41 @@ pub fn ends(path: &Path) -> usize {
 #[must_use]
 pub fn lost(events: &[Event]) -> u64 {
     events.iter().filter(|event| event.is_after_loss).map(|event| event.numbers[0]).sum()
+}
+
+/// Returns the functions of each event's stack, from the outermost, of a file that loses no hits.
+///
+/// # Panics
+/// If an event names a stack that the file does not have before it.
+#[must_use]
+pub fn callstacks(path: &Path) -> Vec<Vec<String>> {
+    let bytes = fs::read(path).unwrap_or_default();
+    let number = |of: &[Field<'_>], at: u64| of.iter().find(|it| it.0 == at).map(|it| it.1);
+    let (mut names, mut frames, mut stacks) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut found = Vec::new();
+    for (_, _, packet) in fields(&bytes) {
+        let packet = fields(packet);
+        for (kind, _, content) in packet.iter().filter(|it| it.0 == 12).flat_map(|it| fields(it.2)) {
+            let of = fields(content);
+            let Some(id) = number(&of, 1) else { continue };
+            match kind {
+                5 => {
+                    let name = of.iter().find(|it| it.0 == 2).unwrap().2;
+                    names.insert(id, String::from_utf8(name.to_owned()).unwrap());
+                }
+                6 => _ = frames.insert(id, number(&of, 2).unwrap()),
+                7 => {
+                    let calls: Vec<_> = of.iter().filter(|it| it.0 == 2).map(|it| it.1).collect();
+                    stacks.insert(id, calls);
+                }
+                _ => (),
+            }
+        }
+        for event in packet.iter().filter(|it| it.0 == 11) {
+            if let Some(id) = number(&fields(event.2), 56) {
+                found.push(stacks[&id].iter().map(|frame| names[&frames[frame]].clone()).collect());
+            }
+        }
+    }
+    found
 }

@@ -7,6 +7,8 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::thread;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+use probe_runtime::Trace;
 use probe_runtime::perf::PerfEvent;
 use probe_runtime::profile::Budget;
 use probe_runtime::{Aggregate, CallTree, Count, Latency, Perf, Profiler, probe, select};
@@ -97,11 +99,13 @@ fn callers_take_none() {
     let set = select("calls_heap::take kind=entry").unwrap();
     let [callers, stacks] = ["count by(caller)", "count by(stack)"]
         .map(|text| set.attach(Aggregate::new(text).unwrap()).unwrap());
+    let trace = set.attach(Trace::recorder().stacks()).unwrap();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert_eq!(thousand_boxes(), 1000, "of a thread that has had no hit before"));
         }
     });
+    assert!(trace.totals().written >= 4000, "{trace}");
     let [callers, stacks] = [callers.groups(), stacks.groups()];
     assert!(callers.iter().any(|it| it.count() >= 4000), "{callers}");
     assert!(stacks.iter().any(|it| it.count() >= 1000), "{stacks}");

@@ -114,6 +114,56 @@ fn arguments_are_those_of_the_calls() {
     }
 }
 
+/// Functions without a probe call one that has.
+const CALLED: &str = r#"
+#include <stdio.h>
+#ifdef __clang__
+#define PLAIN __attribute__((no_instrument_function, noinline))
+#else
+#define PLAIN __attribute__((no_instrument_function, noipa))
+#endif
+static volatile long sum;
+__attribute__((noinline)) long once(long x) { sum += x; return 3 * x; }
+PLAIN void first(long x) { sum += once(x); }
+PLAIN void second(long x) { sum += once(x); }
+PLAIN void third(long x) { second(x); sum++; }
+PLAIN int main(void)
+{
+    for (int i = 0; i < 3; i++) first(i);
+    for (int i = 0; i < 5; i++) third(i);
+    printf("first 3\nsecond 5\n");
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn callers_are_those_of_the_calls() {
+    for compiler in compilers() {
+        for level in ["-O0", "-O2"] {
+            let folder = Folder::new("coldpatched-callers");
+            let [program, patched, report] =
+                ["called", "patched", "report.json"].map(|name| folder.0.join(name));
+            build(compiler, &source(&folder.0, "called.c", CALLED), &program, &[level]);
+            coldpatch(&folder, &program, &patched, &[]);
+            let keys = |spec: &str| -> BTreeMap<String, u64> {
+                assert_eq!(ran(&folder, &patched, &[], spec, &report)["first"], 3);
+                let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+                let row = |row: &Value| {
+                    let key = row["keys"][0].as_str().unwrap();
+                    (key.rsplit("main;").next().unwrap().to_owned(), row["count"].as_u64().unwrap())
+                };
+                report["rows"].as_array().unwrap().iter().map(row).collect()
+            };
+            let expected = |keys: [&str; 2]| keys.map(str::to_owned).into_iter().zip([3, 5]).collect();
+            let callers: BTreeMap<_, _> = expected(["first", "second"]);
+            assert_eq!(keys("once=count by(caller)"), callers, "{compiler} {level}");
+            assert_eq!(keys("once kind=exit=count by(caller)"), callers, "{compiler} {level}");
+            let stacks: BTreeMap<_, _> = expected(["first", "third;second"]);
+            assert_eq!(keys("once=count by(stack)"), stacks, "{compiler} {level}");
+        }
+    }
+}
+
 /// A program with hooks of its own, which works as soon as it is told to, and prints its tally.
 const ALONE: &str = r#"
 #include <stdio.h>

@@ -1,9 +1,12 @@
 //! Each command on a running program. Afterwards the program is as before.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use probe_tests::perfetto::callstacks;
 use serde_json::Value;
 
 use crate::program::{Folder, Program, Ran, out, run, signal, spawn, until, words};
@@ -119,8 +122,10 @@ fn traces_are_recorded_and_read() {
     assert!(said.contains("events of 1 thread") && said.ends_with("the trace is it.probetrace\n"), "{said}");
     let report = run(&folder, &["report", &trace]);
     assert!(report.code == Some(0) && report.out.contains("live::program::work"), "{report:?}");
-    program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto]);
-    assert!(fs::metadata(perfetto).unwrap().len() > 1000);
+    program.measured(&folder, &["record", "-p", &pid, OWN, "--stack", "-o", &perfetto]);
+    let callers: BTreeSet<_> =
+        callstacks(Path::new(&perfetto)).into_iter().filter_map(|mut stack| stack.pop()).collect();
+    assert_eq!(callers, ["live::program::scenario::{{closure}}".to_owned()].into());
     let ran = run(&folder, &["record", "-p", &pid, OWN, "-o", &path("it.svg")]);
     assert!(ran.code == Some(2) && ran.err.contains("use `.pftrace` or `.probetrace`"), "{ran:?}");
     program.is_as_before();

@@ -1,9 +1,11 @@
 //! Calls that signals, forks, cancellations, jumps and exceptions interrupt.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use probe_tests::c_library::{compile, makes};
 use probe_tests::folder::Folder;
+use probe_trace::{FieldValue, Item, Trace};
 
 use crate::program::{build, counts_exactly, hits, ran, source, storm, tally, with_agent};
 
@@ -163,6 +165,20 @@ fn callers_are_those_of_the_functions() {
     assert_eq!(rows(&report(2)), ["100 passing"], "{}", report(2));
     let stacks = report(3);
     assert!(stacks.contains("main;passing,50\n"), "{stacks}");
+
+    let path = folder.join("calls.probetrace");
+    let mut command = with_agent(&program, "memory::malloc=trace(caller)");
+    command.env("LD_LIBRARY_PATH", &*folder).env("PROBES_OUT", &path);
+    ran(&mut command);
+    let mut callers = BTreeMap::new();
+    for item in Trace::open(&[&path]).unwrap().items() {
+        if let Item::Event(event) = item.unwrap()
+            && let Some(stack @ FieldValue::Stack(_)) = event.fields.last()
+        {
+            *callers.entry(stack.to_string()).or_default() += 1;
+        }
+    }
+    assert_eq!(callers, [("main".to_owned(), 1), ("passing".to_owned(), 50)].into());
 }
 
 /// C's library knows nothing of another allocator's blocks.

@@ -260,6 +260,14 @@ impl Fields {
         values.enumerate().skip(self.hidden)
     }
 
+    /// Returns the calls that led to the hit, from the innermost; nothing if they are not known.
+    pub(crate) fn stack(&self) -> &[Arc<str>] {
+        match self.values.last() {
+            Some(FieldValue::Stack(calls)) => calls,
+            _ => &[],
+        }
+    }
+
     /// Returns names and values. The address of a future comes with the future's begin only.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &FieldValue)> {
         self.definition.fields.iter().map(String::as_str).zip(&self.values).skip(self.hidden)

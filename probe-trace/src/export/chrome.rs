@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
     use crate::export::{Error, Format, export};
-    use crate::tests::{Fixture, any_fixture, id};
+    use crate::tests::{Fixture, any_fixture, id, stack};
 
     fn text(fixture: &Fixture) -> String {
         let mut text = Vec::new();
@@ -305,6 +305,17 @@ mod tests {
 {"ph":"C","name":"app::net::queue","cat":"app","pid":7,"ts":18446744073709551.001,"args":{"length":9}},
 {"ph":"E","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.002},
 {"ph":"i","name":"4 events lost","cat":"probe","pid":7,"tid":101,"ts":18446744073709551.003,"s":"t","args":{"lost":4,"nanoseconds":2}}
+]
+"#;
+        assert_eq!(text(&fixture), expected);
+    }
+
+    #[test]
+    fn stacks_are_arguments() {
+        let calls = stack(&["get<a;b>", "main"]);
+        let fixture = Fixture::new().fields(1, 1000, "point app::p", vec![("stack", calls)]);
+        let expected = r#"[
+{"ph":"i","name":"app::p","cat":"app","pid":7,"tid":101,"ts":1.000,"s":"t","args":{"stack":"main;get<a:b>"}}
 ]
 "#;
         assert_eq!(text(&fixture), expected);

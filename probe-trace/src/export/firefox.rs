@@ -7,6 +7,7 @@
 //!   Weights are nanoseconds; if one is longer than 2.1 s, they are tens of them, and so on. A
 //!   thread counts as busy while a traced call is open.
 //! - A time off the processor is a marker of its thread, too.
+//! - The stack of a hit is the cause of its marker, and an outermost call is inside of its stack.
 //! - A point that is a counter has a graph. Other values are text, as in tables, since the
 //!   profiler's numbers lack digits.
 //!
@@ -15,6 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fx::{
@@ -212,6 +214,20 @@ impl<W: Write> Firefox<W> {
         }
     }
 
+    /// Returns a stack, whose calls come from the innermost; `None` if it has none.
+    fn stack(&mut self, thread: ThreadHandle, calls: &[Arc<str>]) -> Option<StackHandle> {
+        calls.iter().rev().fold(None, |parent, name| Some(self.call(thread, parent, name)))
+    }
+
+    /// Returns the stack of a call inside of another stack.
+    fn call(&mut self, thread: ThreadHandle, parent: Option<StackHandle>, path: &str) -> StackHandle {
+        let frame = Frame::Label(self.profile.intern_string(path));
+        let category_pair = self.category(path).into();
+        let frame = FrameInfo { frame, category_pair, flags: FrameFlags::empty() };
+        let frame = self.profile.intern_frame(thread, frame);
+        self.profile.intern_stack(thread, parent, frame)
+    }
+
     /// Adds a marker in the category of this path. The value of the field `counter` is a number,
     /// of which the profiler makes a graph.
     fn add_marker(
@@ -223,10 +239,14 @@ impl<W: Write> Firefox<W> {
         counter: Option<&str>,
     ) {
         let category = self.category(path);
-        let (profile, number) = (&mut self.profile, self.marker_types.len());
-        let (mut list, mut cells) = (Vec::new(), Vec::new());
+        let (mut list, mut cells, mut cause) = (Vec::new(), Vec::new(), None);
         for (field, value) in fields {
+            let profile = &mut self.profile;
             let cell = match value {
+                FieldValue::Stack(names) => {
+                    cause = self.stack(thread, &names);
+                    continue;
+                }
                 FieldValue::U64(value) if counter == Some(&*field) => Cell::Number(value as f64),
                 FieldValue::I64(value) if counter == Some(&*field) => Cell::Number(value as f64),
                 FieldValue::F64(value) if counter == Some(&*field) && value.is_finite() => {
@@ -237,12 +257,14 @@ impl<W: Write> Firefox<W> {
             list.push((field, matches!(cell, Cell::Number(_))));
             cells.push(cell);
         }
+        let (profile, number) = (&mut self.profile, self.marker_types.len());
         let ty = *self.marker_types.entry(list).or_insert_with_key(|list| {
             // Its name is seen in JSON alone.
             profile.register_marker_type(schema(format!("probe-{number}"), list))
         });
         let name = profile.intern_string(name);
-        profile.add_marker(thread, timing, ProbeMarker { ty, name, category, cells });
+        let marker = profile.add_marker(thread, timing, ProbeMarker { ty, name, category, cells });
+        profile.set_marker_stack(thread, marker, cause);
     }
 }
 
@@ -269,13 +291,10 @@ impl<W: Write> Sink for Firefox<W> {
             Track::Thread(id) => {
                 self.sample(id, begin.time);
                 let path = &begin.fields.definition().path;
-                let frame = Frame::Label(self.profile.intern_string(path));
-                let category_pair = self.category(path).into();
                 let row = self.row(id);
-                let (thread, parent) = (row.thread, row.calls.last().map(|(stack, _)| *stack));
-                let frame = FrameInfo { frame, category_pair, flags: FrameFlags::empty() };
-                let frame = self.profile.intern_frame(thread, frame);
-                let stack = self.profile.intern_stack(thread, parent, frame);
+                let (thread, around) = (row.thread, row.calls.last().map(|(stack, _)| *stack));
+                let parent = around.or_else(|| self.stack(thread, begin.fields.stack()));
+                let stack = self.call(thread, parent, path);
                 self.row(id).calls.push((stack, slice));
             }
             Track::Future(id) => self.futures.entry(id).or_default().push(slice),
@@ -439,7 +458,7 @@ mod tests {
 
     use super::*;
     use crate::export::{Format, export};
-    use crate::tests::{Fixture, any_fixture, id};
+    use crate::tests::{Fixture, any_fixture, id, stack};
 
     fn profile(fixture: &Fixture, clocks: Option<[u64; reading::WORDS]>) -> Value {
         let mut text = Vec::new();
@@ -482,20 +501,23 @@ mod tests {
         shown.collect()
     }
 
+    /// The names of a stack's calls, from the outermost.
+    fn frames<'a>(thread: &'a Value, mut stack: &'a Value) -> Vec<String> {
+        let mut names = Vec::new();
+        while !stack.is_null() {
+            let func = &thread["frameTable"]["func"][at(&thread["stackTable"]["frame"][at(stack)])];
+            names.push(string(thread, &thread["funcTable"]["name"][at(func)]));
+            stack = &thread["stackTable"]["prefix"][at(stack)];
+        }
+        names.reverse();
+        names
+    }
+
     /// A thread's stacks, as folded ones, with the sums of their weights.
     fn stacks(thread: &Value) -> BTreeMap<String, u64> {
         let mut stacks = BTreeMap::new();
-        let frame = |stack: &Value| {
-            let func = &thread["frameTable"]["func"][at(&thread["stackTable"]["frame"][at(stack)])];
-            string(thread, &thread["funcTable"]["name"][at(func)])
-        };
-        for (mut stack, weight) in list(&thread["samples"]["stack"]).zip(list(&thread["samples"]["weight"])) {
-            let mut names = Vec::new();
-            while !stack.is_null() {
-                names.push(frame(stack));
-                stack = &thread["stackTable"]["prefix"][at(stack)];
-            }
-            names.reverse();
+        for (stack, weight) in list(&thread["samples"]["stack"]).zip(list(&thread["samples"]["weight"])) {
+            let names = frames(thread, stack);
             if !names.is_empty() {
                 *stacks.entry(names.join(";")).or_default() += weight.as_u64().unwrap();
             }
@@ -552,6 +574,28 @@ mod tests {
         // A counter's value has a graph.
         let graphs = list(&profile["meta"]["markerSchema"]).filter_map(|it| it.get("graphs"));
         assert_eq!(graphs.filter(|it| it[0]["key"] == "length").count(), 1);
+    }
+
+    #[test]
+    fn stacks_are_causes_of_markers() {
+        let fixture = Fixture::new()
+            .thread(1, "main")
+            .fields(
+                1,
+                1000,
+                "entry app::f",
+                vec![("n", FieldValue::U64(3)), ("stack", stack(&["handle", "main"]))],
+            )
+            .fields(1, 1500, "point app::p", vec![("stack", stack(&["app::f", "handle", "main"]))])
+            .hit(1, 3000, "exit app::f");
+        let profile = profile(&fixture, None);
+        let thread = named(&profile, "main");
+        assert_eq!(markers(&profile, thread), ["0.0005 app::p", "0.0..0.002 app::f n=3"]);
+        let causes: Vec<_> = list(&thread["markers"]["data"])
+            .map(|data| frames(thread, &data["cause"]["stack"]).join(";"))
+            .collect();
+        assert_eq!(causes, ["main;handle;app::f", "main;handle"]);
+        assert_eq!(stacks(thread), [("main;handle;app::f".to_owned(), 2000)].into());
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! server;main;app::main;app::read 1200
 //! ```
 //! Names are full paths, after those of program and thread. Semicolons and control characters of
-//! names are escaped: `\x3b`. Calls that the trace cuts off count to where they are cut.
+//! names are escaped: `\x3b`. The stack of an outermost call comes before it. Calls that the trace
+//! cuts off count to where they are cut.
 //!
 //! Memory: some words for each distinct stack. Its text is made when its line is written.
 
@@ -115,7 +116,15 @@ impl<W: Write> Sink for Folded<W> {
     fn begin(&mut self, begin: &Begin) -> io::Result<()> {
         let Track::Thread(thread) = begin.track else { return Ok(()) };
         let Some(calls) = self.threads.get_mut(&thread) else { return Ok(()) };
-        let around = calls.open.last().map_or(calls.root, |call| call.node);
+        let around = match calls.open.last() {
+            Some(call) => call.node,
+            None => begin
+                .fields
+                .stack()
+                .iter()
+                .rev()
+                .fold(calls.root, |around, name| self.stacks.node(Some(around), name)),
+        };
         let node = self.stacks.node(Some(around), &begin.fields.definition().path);
         calls.open.push(OpenCall { node, begin: begin.time, children_time: 0 });
         Ok(())
@@ -159,7 +168,7 @@ fn escaped(name: &str) -> String {
 mod tests {
     use super::MAX_STACK_BYTES;
     use crate::export::{Format, export};
-    use crate::tests::Fixture;
+    use crate::tests::{Fixture, stack};
 
     #[test]
     fn stacks_have_their_self_times() {
@@ -183,6 +192,22 @@ server;ma\\x3bin;app::f 300
 server;ma\\x3bin;app::f;app::g 100
 process 7;thread 102;app::h 10
 process 7;thread 102;app::h;app::g 10
+";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn outermost_calls_are_inside_of_their_stacks() {
+        let fixture = Fixture::new()
+            .fields(1, 1000, "entry app::f", vec![("stack", stack(&["handle", "main"]))])
+            .fields(1, 1100, "entry app::g", vec![("stack", stack(&["app::f", "handle", "main"]))])
+            .hit(1, 1200, "exit app::g")
+            .hit(1, 1300, "exit app::f");
+        let mut text = Vec::new();
+        export(Format::Folded, None, fixture.results(), &mut text).unwrap();
+        let expected = "\
+process 7;thread 101;main;handle;app::f 200
+process 7;thread 101;main;handle;app::f;app::g 100
 ";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }

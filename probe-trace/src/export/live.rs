@@ -65,6 +65,18 @@ impl<W: Write> Live<W> {
         self.items.define(definitions);
     }
 
+    /// Adds stacks, before the hits that have their numbers are written: the content of a block of
+    /// them, as [`layout`](crate::layout) has it.
+    ///
+    /// ```no_run
+    /// # fn seen(live: &mut probe_trace::export::Live<Vec<u8>>, block: &[u8]) {
+    /// live.add_stacks(block);
+    /// # }
+    /// ```
+    pub fn add_stacks(&mut self, stacks: &[u8]) {
+        self.items.add_stacks(stacks);
+    }
+
     /// Returns the number of hits so far. After a pass without an error, the writer has them all.
     pub fn events(&self) -> u64 {
         self.events

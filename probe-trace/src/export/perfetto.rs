@@ -11,6 +11,7 @@
 //!   The kernel's records do not say whether a signal may end a wait, so all are `S`, sleeping.
 //!   A thread that ran when its times were lost stays `Running` until its next time that is known:
 //!   Perfetto refuses a second such state. An instant marks the loss.
+//! - The stack of a hit is its event's, whose frames have names alone.
 //! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
 //!   the loss in the trace's info.
 
@@ -138,8 +139,12 @@ impl<W: Write> Perfetto<W> {
         if let Some(fields) = fields.filter(|fields| fields.numbered().next().is_some()) {
             let ids = interner.probe(fields.definition());
             let id = |number: usize| ids.fields.get(number).copied();
-            let annotations = fields.numbered().map(|(number, value)| annotation(id(number), value));
-            event.debug_annotations.extend(annotations);
+            for (number, value) in fields.numbered() {
+                match value {
+                    FieldValue::Stack(calls) => event.callstack_iid = interner.stack(calls),
+                    value => event.debug_annotations.push(annotation(id(number), value)),
+                }
+            }
         }
         let notes =
             notes.into_iter().map(|(name, value)| annotation(Some(interner.annotation(name)), &value));
@@ -351,7 +356,7 @@ mod tests {
     use super::packets::{INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE};
     use super::*;
     use crate::export::{Format, export};
-    use crate::tests::{Fixture, any_fixture};
+    use crate::tests::{Fixture, any_fixture, stack};
 
     fn bytes(fixture: &Fixture) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -450,6 +455,47 @@ mod tests {
             (20, SLICE_END, false, None),
         ];
         assert_eq!(slices, expected);
+    }
+
+    #[test]
+    fn stacks_are_interned() {
+        let (long, short) = (stack(&["app::f", "handle", "main"]), stack(&["handle", "main"]));
+        let fixture = Fixture::new()
+            .fields(1, 10, "entry app::f", vec![("n", FieldValue::U64(3)), ("stack", short.clone())])
+            .fields(1, 11, "point app::p", vec![("stack", long)])
+            .hit(1, 12, "exit app::f")
+            .fields(1, 13, "entry app::f", vec![("stack", short.clone())])
+            .gap(1, 14, 15, 3)
+            .fields(1, 16, "point app::p", vec![("stack", short)]);
+        let mut text = String::new();
+        for packet in packets(&fixture) {
+            let Some(event) = packet.track_event else { continue };
+            let (stack, notes) = (event.callstack_iid, event.debug_annotations.len());
+            write!(text, "{} {stack:?} {notes}", packet.timestamp.unwrap()).unwrap();
+            if let Some(new) = packet.interned_data {
+                new.mappings.iter().for_each(|it| write!(text, " file {}", it.iid.unwrap()).unwrap());
+                for frame in &new.frames {
+                    assert_eq!((frame.function_name_id, frame.rel_pc), (frame.iid, frame.iid));
+                    assert_eq!(frame.mapping_id, Some(1));
+                }
+                for (frame, name) in new.frames.iter().zip(&new.function_names) {
+                    assert_eq!(frame.iid, name.iid);
+                    write!(text, " {}={}", frame.iid.unwrap(), name.name.as_deref().unwrap()).unwrap();
+                }
+                let stacks = new.callstacks.iter();
+                stacks.for_each(|it| write!(text, " {}={:?}", it.iid.unwrap(), it.frame_ids).unwrap());
+            }
+            text.push('\n');
+        }
+        let expected = "\
+        10 Some(1) 1 file 1 1=main 2=handle 1=[1, 2]\n\
+        11 Some(2) 0 3=app::f 2=[1, 2, 3]\n\
+        12 None 0\n\
+        13 Some(1) 0\n\
+        14 None 1\n\
+        14 None 2\n\
+        16 Some(1) 0 file 1 1=main 2=handle 1=[1, 2]\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use probe_core::abi::Kind;
 
-use crate::item::{Definition, FieldValue};
+use crate::item::{Definition, FieldValue, Stack};
 use crate::layout::{block, field, flag, reading, ring, sub_buffer};
 
 /// Bytes of a block's header.
@@ -21,6 +21,9 @@ const BLOCK_HEADER_BYTES: u64 = block::WORDS as u64 * 8;
 const MAX_PATH_BYTES: usize = 4096;
 /// The most bytes that are kept of a field's name.
 const MAX_FIELD_NAME_BYTES: usize = 256;
+/// The most calls of a stack that are kept, and the most bytes of their names.
+const MAX_STACK_CALLS: usize = 64;
+const MAX_STACK_BYTES: usize = 1 << 14;
 
 /// A file, or its content in memory.
 pub(super) trait Source: Read + Seek + Send {}
@@ -99,7 +102,7 @@ impl Block {
                 block::RING => words >= ring::WORDS as u64,
                 block::UNSEEN => words >= 2,
                 block::OFF => (1..=block::MOST_OFF_WORDS).contains(&words),
-                block::DEFINITIONS => self.bytes <= block::MOST_DEFINITIONS,
+                block::DEFINITIONS | block::STACKS => self.bytes <= block::MOST_DEFINITIONS,
                 _ => true,
             }
     }
@@ -113,6 +116,53 @@ impl Block {
 
 /// The probes of a file, by number.
 pub(super) type Definitions = HashMap<u32, Arc<Definition>>;
+
+/// The stacks of a file, by number.
+pub(super) type Stacks = HashMap<u64, Stack>;
+
+/// Adds the stacks of a block. Returns whether the block was read to its end.
+pub(super) fn add_stacks(block: &[u8], into: &mut Stacks) -> bool {
+    let mut rest = block;
+    let Some(count) = take(&mut rest).map(u64::from_le_bytes) else { return false };
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let Some(name) = name(&mut rest, MAX_PATH_BYTES) else { return false };
+        names.push(Arc::from(name));
+    }
+    // The names are padded to a word, and the block begins at a word.
+    let words = words_of(&rest[rest.len() % 8..]);
+    let mut rest = &words[..];
+    while !rest.is_empty() {
+        let Some([number, calls]) = take(&mut rest) else { return false };
+        let calls = usize::try_from(calls).ok().and_then(|calls| rest.split_at_checked(calls));
+        let Some((calls, after)) = calls else { return false };
+        rest = after;
+        let Some(stack) = stack(calls, &names) else { return false };
+        into.insert(number, stack);
+    }
+    true
+}
+
+/// Returns the names of calls. The outermost ones may be left out, since an event of a few bytes
+/// makes exports write all that are kept.
+fn stack(calls: &[u64], names: &[Arc<str>]) -> Option<Stack> {
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    for call in calls {
+        let name: &Arc<str> = names.get(usize::try_from(*call).ok()?)?;
+        bytes += name.len();
+        if kept.len() == MAX_STACK_CALLS || bytes > MAX_STACK_BYTES {
+            kept.push(Arc::from("…"));
+            break;
+        }
+        kept.push(Arc::clone(name));
+    }
+    Some(kept.into())
+}
+
+/// Adds the stacks of a block of the file. Returns whether the block was read to its end.
+pub(super) fn add_stacks_from(source: &mut dyn Source, of: Block, into: &mut Stacks) -> io::Result<bool> {
+    Ok(add_stacks(&bytes_at(source, of.content, usize::try_from(of.bytes).unwrap_or(usize::MAX))?, into))
+}
 
 /// Adds the definitions of a block. Returns whether the block was read to its end.
 pub(super) fn define(block: &[u8], into: &mut Definitions) -> bool {
@@ -174,7 +224,11 @@ fn name(rest: &mut &[u8], limit: usize) -> Option<String> {
 
 /// Returns the stack pointer and the fields' values of an event. A payload that is too short,
 /// because somebody changed the file, gives fewer values.
-pub(super) fn payload(definition: &Definition, payload: &[u64]) -> (Option<u64>, Vec<FieldValue>) {
+pub(super) fn payload(
+    definition: &Definition,
+    payload: &[u64],
+    stacks: &Stacks,
+) -> (Option<u64>, Vec<FieldValue>) {
     let mut rest = payload;
     let frame = if definition.may_skip_exit { word(&mut rest) } else { None };
     let count = definition.fields.len();
@@ -184,8 +238,8 @@ pub(super) fn payload(definition: &Definition, payload: &[u64]) -> (Option<u64>,
     // found.
     let mut are_found = true;
     let fields = types.map(|ty| {
-        are_found &= matches!(ty, field::U64..=field::FORMATTED | field::ABSENT..=field::UNREADABLE);
-        let value = if are_found { value(ty, &mut rest) } else { Some(FieldValue::Unknown) };
+        are_found &= matches!(ty, field::U64..=field::FORMATTED | field::ABSENT..=field::STACK);
+        let value = if are_found { value(ty, &mut rest, stacks) } else { Some(FieldValue::Unknown) };
         value.unwrap_or(FieldValue::LeftOut)
     });
     (frame, fields.collect())
@@ -200,7 +254,7 @@ fn wide(rest: &mut &[u64]) -> Option<u128> {
     Some(u128::from(low) | u128::from(word(rest)?) << 64)
 }
 
-fn value(ty: u8, rest: &mut &[u64]) -> Option<FieldValue> {
+fn value(ty: u8, rest: &mut &[u64], stacks: &Stacks) -> Option<FieldValue> {
     Some(match ty {
         field::U64 => FieldValue::U64(word(rest)?),
         field::I64 => FieldValue::I64(word(rest)?.cast_signed()),
@@ -220,6 +274,9 @@ fn value(ty: u8, rest: &mut &[u64]) -> Option<FieldValue> {
         field::FAILED => FieldValue::Failed,
         field::UNREADABLE => FieldValue::Unreadable,
         field::LEFT_OUT => FieldValue::LeftOut,
+        field::STACK => {
+            stacks.get(&word(rest)?).map_or(FieldValue::Unknown, |it| FieldValue::Stack(Arc::clone(it)))
+        }
         _ => FieldValue::Unknown,
     })
 }

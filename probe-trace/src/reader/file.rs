@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock::{Clock, Reading, realtime_offset, time_asleep};
-use super::decode::{Block, Definitions, Source, bytes_at, define_from, words_at, words_of};
+use super::decode::{
+    Block, Definitions, Source, Stacks, add_stacks_from, bytes_at, define_from, words_at, words_of,
+};
 use crate::item::ThreadId;
 use crate::layout::{self, HEADER_BYTES, block, event, header, reading, ring, state, sub_buffer};
 
@@ -48,6 +50,7 @@ pub(super) struct TraceFile {
     pub(super) process: u64,
     pub(super) program: Arc<str>,
     pub(super) definitions: Definitions,
+    pub(super) stacks: Stacks,
     pub(super) clock: Clock,
     pub(super) boot: [u64; 2],
     /// The number of sub-buffers of each ring, and the most words of a sub-buffer.
@@ -203,6 +206,7 @@ impl TraceFile {
             process: words[header::PROCESS],
             program: Arc::from(""),
             definitions: HashMap::new(),
+            stacks: HashMap::new(),
             clock: Clock::new(vec![Reading::of(&first_clocks)]),
             boot: [words[header::BOOT], words[header::BOOT + 1]],
             shape,
@@ -252,9 +256,10 @@ impl TraceFile {
                     readings.push(Reading::of(&clocks));
                     self.note_reading(&clocks);
                 }
-                block::PROGRAM | block::DEFINITIONS => {
+                block::PROGRAM | block::DEFINITIONS | block::STACKS => {
                     if !self.describe(of)? {
-                        let problem = format!("the definitions at byte {content} are damaged");
+                        let what = if of.kind == block::STACKS { "stacks" } else { "definitions" };
+                        let problem = format!("the {what} at byte {content} are damaged");
                         self.note_damage(&mut damaged, problem);
                     }
                 }
@@ -273,10 +278,14 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Takes the program's name, or definitions. Returns whether the block was read to its end.
+    /// Takes the program's name, definitions or stacks. Returns whether the block was read to its
+    /// end.
     fn describe(&mut self, of: Block) -> io::Result<bool> {
         if of.kind == block::DEFINITIONS {
             return define_from(&mut *self.source, of, &mut self.definitions);
+        }
+        if of.kind == block::STACKS {
+            return add_stacks_from(&mut *self.source, of, &mut self.stacks);
         }
         let bytes = usize::try_from(of.bytes).unwrap_or(usize::MAX).min(MAX_PROGRAM_NAME_BYTES);
         self.program = String::from_utf8_lossy(&bytes_at(&mut *self.source, of.content, bytes)?).into();

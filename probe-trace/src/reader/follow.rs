@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::clock::realtime_offset;
-use super::decode::{Block, define_from, words_at};
+use super::decode::{Block, add_stacks_from, define_from, words_at};
 use super::file::{Losses, Problem, ReadError};
 use super::rings::{RingReader, Rings};
 use super::stream::Part;
@@ -171,6 +171,7 @@ impl Followed {
             block::READING => self.last_clocks = of.words(source)?,
             block::UNUSED => self.unused_blocks.push(place),
             block::DEFINITIONS => _ = define_from(source, of, &mut file.definitions)?,
+            block::STACKS => _ = add_stacks_from(source, of, &mut file.stacks)?,
             _ => self.rings.losses.note(source, of)?,
         }
         // Each flush ends with this block and a reading. The process has copied its rings after all

@@ -90,6 +90,12 @@ impl RingReader {
         super::decode::define(definitions, &mut self.file.definitions);
     }
 
+    /// Adds a block's stacks.
+    #[cfg(feature = "perfetto")]
+    pub(crate) fn add_stacks(&mut self, stacks: &[u8]) {
+        super::decode::add_stacks(stacks, &mut self.file.stacks);
+    }
+
     /// Hands out all items up to this reading, in the order of time except late ones.
     pub(crate) fn advance(
         &mut self,

@@ -262,7 +262,7 @@ impl Stream {
             self.undefined += 1;
             return;
         };
-        let (frame, fields) = decode_payload(&definition, payload);
+        let (frame, fields) = decode_payload(&definition, payload, &of.stacks);
         self.last = time;
         let (Some(thread), generation) = (self.thread, self.generation) else { return };
         self.items.push_back(Item::Event(TraceEvent { thread, time, definition, fields, frame, generation }));

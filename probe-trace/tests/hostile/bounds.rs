@@ -13,7 +13,7 @@ use probe_trace::export::export;
 use probe_trace::layout::{block, event, field, header, sub_buffer};
 
 use crate::judge::{FORMATS, judge};
-use crate::made::{File, definition, definition_at};
+use crate::made::{File, definition, definition_at, stacks};
 
 /// Bytes of memory for each byte of a file, at most. The worst are a future that never ends, for 24
 /// bytes, and a call that never ends, for 8.
@@ -183,6 +183,27 @@ fn long_names_of_fields_of_many_events() {
     let records: Vec<_> = (0..1000).flat_map(|at| [event::word(0, 1, at), types]).collect();
     file.sub_buffer(0, 0, &[], &records);
     check(file);
+}
+
+/// Returns a file with many hits of one stack, whose calls have this name.
+fn with_stack(name: &str, calls: usize) -> File {
+    let mut file = File::new();
+    file.definitions(&[definition(0, ENTRY, 0, "a::f", &["stack"])]);
+    file.block(block::STACKS, 0, &stacks(&[name], &[(7, &vec![0; calls])]));
+    let types = u64::from(field::STACK);
+    let records: Vec<_> = (0..2000).flat_map(|at| [event::word(0, 2, at), types, 7]).collect();
+    file.sub_buffer(0, 0, &[], &records);
+    file
+}
+
+#[test]
+fn deep_stacks_of_many_events() {
+    check(with_stack("f", 20_000));
+}
+
+#[test]
+fn long_stacks_of_many_events() {
+    check(with_stack(&"f".repeat(4000), 2000));
 }
 
 #[test]

@@ -91,3 +91,18 @@ pub fn definition_at(probe: u32, what: [u8; 2], path: &str, line: u32, fields: &
 pub fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
+
+/// Encodes stacks: all names, and for each stack its number and which names its calls have.
+pub fn stacks(names: &[&str], stacks: &[(u64, &[u64])]) -> Vec<u8> {
+    let mut out = bytes(&[names.len() as u64]);
+    for name in names {
+        out.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
+        out.extend(name.as_bytes());
+    }
+    out.resize(out.len().next_multiple_of(8), 0);
+    for (number, calls) in stacks {
+        out.extend(bytes(&[*number, calls.len() as u64]));
+        out.extend(bytes(calls));
+    }
+    out
+}

@@ -55,7 +55,7 @@ pub fn shape(choices: &[u8]) -> Vec<u8> {
         }
     }
     while !of.0.is_empty() {
-        match of.below(13) {
+        match of.below(14) {
             0 | 1 => {
                 let definitions: Vec<_> = (0..of.below(6)).map(|_| definition(&mut of)).collect();
                 file.definitions(&definitions);
@@ -85,6 +85,13 @@ pub fn shape(choices: &[u8]) -> Vec<u8> {
                 let (number, many) = (of.below(3).into(), usize::from(of.below(10)));
                 let words: Vec<_> = [number + 1].into_iter().chain(of.wilds(many)).collect();
                 file.words(block::OFF, number, &words);
+            }
+            8 => {
+                let names: Vec<String> = (0..of.below(4)).map(|_| of.text()).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let (number, many) = (of.wild(), usize::from(of.below(6)));
+                let calls: Vec<_> = (0..many).map(|_| of.below(4).into()).collect();
+                file.block(block::STACKS, 0, &made::stacks(&names, &[(number, &calls)]));
             }
             _ => sub_buffer(&mut of, &mut file),
         }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use probe_trace::layout::{self, block, control, event, field, header, off, ring, sub_buffer};
 use probe_trace::{FieldValue, Item, Trace, TraceEvent};
 
-use crate::made::{File, bytes, definition};
+use crate::made::{File, bytes, definition, stacks};
 
 fn read(file: &File) -> Result<Trace, String> {
     Trace::read([("it", Cursor::new(file.0.clone()))]).map_err(|error| error.to_string())
@@ -171,4 +171,37 @@ fn times_off_the_processor_come_in_order() {
         "50..Some(60) [0, 0] [5, 6]", "70..None [0, 1] [6, 6]",
     ];
     assert_eq!(items, expected);
+}
+
+/// Stacks come before or after their hits, and later ones replace others.
+#[test]
+fn stacks_are_found_by_their_numbers() {
+    let mut file = File::new();
+    file.definitions(&[definition(0, 1, 0, "a::f", &["x", "stack"])]);
+    file.block(block::STACKS, 0, &stacks(&["a::g", "unused", "main"], &[(7, &[0, 2]), (8, &[2]), (9, &[])]));
+    let types = u64::from_le_bytes([field::U64, field::STACK, 0, 0, 0, 0, 0, 0]);
+    let records: Vec<_> = (7..12).flat_map(|stack| [event::word(0, 3, 10), types, 1, stack]).collect();
+    file.sub_buffer(0, 0, &[], &records);
+    file.block(block::STACKS, 0, &stacks(&["a::later"], &[(8, &[0]), (10, &[0, 0])]));
+    file.reading(1 << 30);
+    let mut trace = read(&file).unwrap();
+    assert_eq!(trace.problems(), [""; 0]);
+    let shown: Vec<_> = events(&mut trace).iter().map(|event| event.fields[1].to_string()).collect();
+    assert_eq!(shown, ["main;a::g", "a::later", "", "a::later;a::later", "(unknown)"]);
+}
+
+#[test]
+fn damaged_stacks_are_named() {
+    let whole = stacks(&["a::g"], &[(7, &[0])]);
+    let beyond = stacks(&["a::g"], &[(7, &[1])]);
+    let short = &whole[..whole.len() - 8];
+    let many = bytes(&[u64::MAX, 0]);
+    for damaged in [&beyond[..], short, &many, b"short"] {
+        let mut file = File::new();
+        file.block(block::STACKS, 0, &whole);
+        let at = file.0.len() + block::WORDS * 8;
+        file.block(block::STACKS, 0, damaged);
+        let problems = read(&file).unwrap().problems().to_vec();
+        assert!(problems[0].ends_with(&format!("the stacks at byte {at} are damaged")), "{problems:?}");
+    }
 }

@@ -221,11 +221,15 @@ fn a_trace_makes_no_system_call() {
         assert!(text.starts_with(&start), "{text}");
         assert_eq!(client.detach(attached.id).unwrap(), [""; 0]);
         assert_eq!(events(), all);
-        let recorder = client.attach(&Attach::new("agent::*=trace(flight, ring=16M, size=64M)")).unwrap().id;
-        play(&mut target);
-        client.snapshot(recorder, 0, "probetrace", &File::create(&path).unwrap()).unwrap();
-        assert_eq!(events(), all);
-        for id in others.into_iter().chain([recorder]) {
+        for more in ["", "stack, ", "caller, "] {
+            let spec = format!("agent::*=trace(flight, {more}ring=16M, size=64M)");
+            let recorder = client.attach(&Attach::new(spec)).unwrap().id;
+            play(&mut target);
+            client.snapshot(recorder, 0, "probetrace", &File::create(&path).unwrap()).unwrap();
+            assert_eq!(events(), all);
+            client.detach(recorder).unwrap();
+        }
+        if let Some(id) = others {
             client.detach(id).unwrap();
         }
     }

@@ -10,11 +10,13 @@ use std::{fs, mem};
 
 use object::{Object, ObjectSymbol};
 use probe_build::Sites;
-use probe_runtime::{Aggregate, probes, select, sleds};
+use probe_runtime::{Aggregate, Attachment, Trace, probes, select, sleds};
 use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::folder::Folder;
 use probe_tests::instrumented;
 use probe_tests::library::Library;
 use probe_tests::whole;
+use probe_trace::{FieldValue, Item, Trace as Read};
 
 /// Functions of each build are the same probes, so one is loaded at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -52,6 +54,22 @@ fn tally(attached: &Aggregate) -> Tally {
     attached.groups().iter().map(|group| (group.keys()[0].clone(), group.count())).collect()
 }
 
+/// Returns the stacks of a trace's hits.
+fn traced(trace: &Attachment<Trace>) -> Tally {
+    let folder = Folder::new("callers-traced");
+    let path = folder.join("callers.probetrace");
+    trace.snapshot(&path).unwrap();
+    let mut tally = Tally::new();
+    for item in Read::open(&[&path]).unwrap().items() {
+        if let Item::Event(event) = item.unwrap()
+            && let Some(stack @ FieldValue::Stack(_)) = event.fields.last()
+        {
+            *tally.entry(stack.to_string()).or_default() += 1;
+        }
+    }
+    tally
+}
+
 /// Leaves out the callers of `callers`, and the way of a signal.
 fn inside(stacks: &Tally) -> Tally {
     let mut inside = Tally::new();
@@ -71,11 +89,14 @@ fn check(library: &Library, name: &str, has_exits: bool) {
     let attach = |text| select("callee").unwrap().attach(Aggregate::new(text).unwrap()).unwrap();
     let (callers, stacks) = (attach("count by(caller)"), attach("count by(stack)"));
     let timed = has_exits.then(|| attach("latency by(caller)"));
+    let trace = select("callee").unwrap().attach(Trace::first().stacks()).unwrap();
     let expected = play(library);
     assert_eq!(tally(&callers), by_caller(&expected), "{name}");
     assert!(timed.is_none_or(|timed| tally(&timed) == by_caller(&expected)), "{name}");
     assert_eq!(inside(&tally(&stacks)), expected, "{name}");
     assert_eq!(stacks.groups().notes(), [""; 0]);
+    assert_eq!(inside(&traced(&trace)), expected, "{name}: traced");
+    drop(trace);
     if has_exits {
         let exits = select("callee kind=exit").unwrap();
         let callers = exits.attach(Aggregate::new("count by(caller)").unwrap()).unwrap();
@@ -219,10 +240,67 @@ fn caller(name: &str, flags: &[&str]) -> PathBuf {
     library
 }
 
+/// A library whose code may lie where the other one's was: `other` calls `nested`.
+fn other_caller(name: &str) -> PathBuf {
+    let folder = instrumented::folder(name);
+    let text = "static __attribute__((noinline)) void nested(void (*call)(unsigned long)) {\n\
+                call(1); __asm__ volatile(\"\" ::: \"memory\"); }\n\
+                void other(void (*call)(unsigned long)) { nested(call); nested(call);\n\
+                __asm__ volatile(\"\" ::: \"memory\"); }\n";
+    let (source, library) = (instrumented::source(&folder, "caller.c", text), folder.join("caller.so"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(source);
+    assert!(gcc.status().unwrap().success());
+    library
+}
+
+/// Once another library is in the place of a call's, nobody knows whose it was.
+#[test]
+fn traces_name_no_call_of_a_library_by_another_one() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let recipe = Recipe::new(Compiler::Gcc, Language::C, Sites::EntryReturn, "-O2").files(&["callers.c"]);
+    let probed = Library::open(&recipe.build(ROOT).0);
+    let (callee, select) = (probed.symbol("callee"), || select("callee kind=entry").unwrap());
+    let paths = [caller("callers-one", &["-O2"]), other_caller("callers-other")];
+    let folder = Folder::new("callers-other-trace");
+    for is_flushed in [false, true] {
+        let path = folder.join("callers.probetrace");
+        let trace = select().attach(Trace::to_file(&path).callers()).unwrap();
+        let mut places = Vec::new();
+        for (path, function) in paths.iter().zip(["outer", "other"]) {
+            let library = Library::open(path);
+            places.push(library.symbol(function).addr());
+            call_by(&library, function, callee);
+            if is_flushed {
+                trace.flush().unwrap();
+            }
+            library.close();
+        }
+        trace.finish().unwrap();
+        let mut names = Vec::new();
+        for item in Read::open(&[&path]).unwrap().items() {
+            if let Item::Event(event) = item.unwrap() {
+                names.extend(event.fields.last().map(ToString::to_string));
+            }
+        }
+        assert_eq!(names.len(), 4);
+        for (name, known) in names.iter().zip(["inner", "inner", "nested", "nested"]) {
+            // Those of the first library could have names if nothing had come in its place.
+            let is_right = name.starts_with("0x") || (is_flushed && places[0] != places[1] && name == known);
+            assert!(is_right, "{names:?} {is_flushed} {places:x?}");
+        }
+    }
+    probed.close();
+}
+
 /// Lets a library call `callee` twice.
 fn call(library: &Library, callee: *mut c_void) {
+    call_by(library, "outer", callee);
+}
+
+fn call_by(library: &Library, function: &str, callee: *mut c_void) {
     // SAFETY: a function of this type.
-    unsafe { mem::transmute::<*mut c_void, extern "C" fn(*mut c_void)>(library.symbol("outer"))(callee) }
+    unsafe { mem::transmute::<*mut c_void, extern "C" fn(*mut c_void)>(library.symbol(function))(callee) }
 }
 
 #[test]
@@ -275,7 +353,7 @@ fn callers_in_libraries_that_come_and_go() {
         if path == stripped {
             let (stack, place) = stack.rsplit_once(';').unwrap();
             assert!(place.starts_with("caller.so+0x1"), "{place}");
-            assert!(stack.ends_with("callers::call;outer"), "{stack}");
+            assert!(stack.ends_with("callers::call_by;outer"), "{stack}");
         } else {
             assert_eq!(stack, "(unknown);inner");
         }

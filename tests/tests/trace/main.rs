@@ -17,6 +17,7 @@ mod nesting;
 mod panics;
 mod processes;
 mod replaced;
+mod stacks;
 mod stressed;
 mod threads;
 mod torn;
@@ -26,7 +27,7 @@ mod when;
 mod written_and_read;
 
 probe_tests::a_process_for_each_file!(
-    stressed, written_and_read, live, mapped, torn, nesting, triggers, threads
+    stressed, written_and_read, live, mapped, torn, nesting, triggers, threads, stacks
 );
 
 use std::path::Path;

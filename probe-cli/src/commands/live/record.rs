@@ -111,9 +111,10 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Output, Failure> {
 /// Returns the consumer that the program attaches, in the grammar of `PROBES`.
 fn spec(args: &Record) -> String {
     let of = |name, size: &Option<String>| size.as_ref().map(|size| format!("{name}={size}"));
-    let threads = args.threads.then(|| "threads".to_owned());
-    let options = [of("ring", &args.ring), of("limit", &args.limit), threads];
-    let options: Vec<_> = options.into_iter().flatten().collect();
+    let also = |name: &str, is_asked_for: bool| is_asked_for.then(|| name.to_owned());
+    let also = [also("threads", args.threads), also("stack", args.stack)];
+    let options = [of("ring", &args.ring), of("limit", &args.limit)].into_iter().chain(also);
+    let options: Vec<_> = options.flatten().collect();
     let options = if options.is_empty() { String::new() } else { format!("({})", options.join(", ")) };
     format!("{}=trace{options}", args.selector)
 }

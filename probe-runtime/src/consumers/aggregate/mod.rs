@@ -43,7 +43,7 @@ use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
 use crate::engine::registry::{ProbeId, ProbeInfo};
-use crate::engine::stacks::{Callers, Rules};
+use crate::engine::stacks::{Callers, NO_CALLERS, Rules};
 use probe_lang::ParseError;
 use probe_lang::expression::{Callers as CallersKind, Predicate, Program, Scope};
 use probe_report::reports::{Groups, Threads};
@@ -305,9 +305,8 @@ impl Aggregate {
     ) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
-        let no_callers = "callers are known with the feature `c-values`, on x86-64 Linux";
         if prepared.caller_keys != 0 && prepared.callers.is_none() {
-            return Err(Error::Consumer(no_callers.into()));
+            return Err(Error::Consumer(NO_CALLERS.into()));
         }
         let mut keys = Vec::new();
         for (number, key) in self.aggregation.keys.iter().enumerate() {

@@ -149,8 +149,8 @@ impl Attachment<Trace> {
         };
         let line =
             format!("{} lost, and {written} written; the trace shows each gap{advice}", was(lost, "event"));
-        let off = self.recording.get().and_then(|recording| recording.off_note());
-        (lost != 0).then_some(line).into_iter().chain(self.ring_file().1).chain(off)
+        let notes = self.recording.get().into_iter().flat_map(|recording| recording.notes());
+        (lost != 0).then_some(line).into_iter().chain(self.ring_file().1).chain(notes)
     }
 
     /// Returns whether this is a forked child, which lacks the thread that writes.
@@ -225,8 +225,8 @@ impl fmt::Display for Attachment<Trace> {
             None => write!(f, "memory, for a report as .{}", Format::Perfetto.ending())?,
         }
         problem.map_or(Ok(()), |problem| write!(f, "\n{problem}"))?;
-        let off = self.recording.get().and_then(|recording| recording.off_note());
-        let notes: Vec<_> = off.into_iter().chain(notes(self.untyped())).collect();
+        let own = self.recording.get().into_iter().flat_map(|recording| recording.notes());
+        let notes: Vec<_> = own.chain(notes(self.untyped())).collect();
         footnotes(&notes, f)
     }
 }

@@ -23,12 +23,14 @@ use std::sync::{Arc, OnceLock};
 
 use probe_trace::layout::{block, flag};
 
+use super::stacks::{Depth, has_stack};
 use crate::engine::control::ProbeSet;
 use crate::engine::registry::ProbeId;
 use probe_core::abi::{Convention, Definition, Kind, Type};
 
 /// Returns the payload of a block of definitions: of those that are not `known`, which are added.
-pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8> {
+/// `depth` is that of the hits' stacks.
+pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>, depth: Option<Depth>) -> Vec<u8> {
     let mut out = Vec::with_capacity(probes.len().saturating_sub(known.len()) * 128);
     probes.with_definitions(|definitions| {
         let new = definitions.filter(|(probe, _)| known.insert(*probe));
@@ -37,14 +39,21 @@ pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8
             let read = probes.site_fields(probe);
             #[cfg(not(probe_values))]
             let read = &[];
-            one(number(probe.index()), definition, read, &mut out);
+            let depth = depth.filter(|_| has_stack(definition.kind()));
+            one(number(probe.index()), definition, read, depth, &mut out);
         });
     });
     out
 }
 
-/// Adds a definition. `read` are fields that the attachment reads itself.
-fn one(probe: u32, definition: &Definition, read: &[(String, Option<Type>)], out: &mut Vec<u8>) {
+/// Adds a definition. `read` are fields that the attachment reads itself; a stack is the last one.
+fn one(
+    probe: u32,
+    definition: &Definition,
+    read: &[(String, Option<Type>)],
+    depth: Option<Depth>,
+    out: &mut Vec<u8>,
+) {
     out.extend(probe.to_le_bytes());
     out.push(definition.kind() as u8);
     let stack_pointer = match definition.convention() {
@@ -55,13 +64,15 @@ fn one(probe: u32, definition: &Definition, read: &[(String, Option<Type>)], out
     let is_future = definition.kind() != Kind::Point
         && definition.fields().next() == Some(crate::engine::dispatch::FUTURE);
     out.push(stack_pointer | if is_future { flag::FUTURE } else { 0 });
-    let fields = definition.field_count() + read.len();
+    let own = || definition.fields().take(definition.field_count());
+    let names = || own().chain(read.iter().map(|(name, _)| name.as_str()));
+    let stack = depth.map(|depth| depth.field(names()));
+    let fields = names().chain(stack).count();
     out.extend(u16::try_from(fields).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(definition.line().to_le_bytes());
     text(definition.path(), out);
     text(definition.file(), out);
-    definition.fields().take(definition.field_count()).for_each(|name| text(name, out));
-    read.iter().for_each(|(name, _)| text(name, out));
+    names().chain(stack).for_each(|name| text(name, out));
     out.resize(out.len().next_multiple_of(8), 0);
 }
 

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, ring, state};
 
+use super::recording::Recording;
 use super::ring::{Ring, Shape, WhenFull};
+use super::stacks::Told;
 use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::os::guarded_file::GuardedFile;
@@ -30,6 +32,7 @@ pub(super) struct TraceFile<W> {
     copy: Vec<u64>,
     /// The number of blocks of later definitions.
     defined: usize,
+    told: Told,
     /// Bytes up to the last block that was written whole.
     whole: u64,
     /// The room for what a file says that had to end.
@@ -71,6 +74,7 @@ impl<W: Write> TraceFile<W> {
             buffer: Vec::new(),
             copy: Vec::new(),
             defined: 0,
+            told: Told::default(),
             whole: 0,
             reserved: Vec::new(),
             known: HashSet::new(),
@@ -93,6 +97,12 @@ impl<W: Write> TraceFile<W> {
         later.iter().try_for_each(|definitions| self.block(block::DEFINITIONS, 0, definitions))?;
         self.defined += later.len();
         Ok(())
+    }
+
+    /// Writes the stacks that the file lacks.
+    pub(super) fn tell_stacks(&mut self, recording: &Recording) -> io::Result<()> {
+        let new = recording.new_stacks(&mut self.told);
+        new.map_or(Ok(()), |stacks| self.block(block::STACKS, 0, &stacks))
     }
 
     /// Writes a block of words.

@@ -23,6 +23,7 @@ use super::file::{ClockReading, TraceFile, words_of};
 use super::recording::Recording;
 use super::ring::{Ring, Shape};
 use super::snapshot;
+use super::stacks::Told;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::guarded_file::GuardedFile;
 use crate::report::file;
@@ -47,6 +48,7 @@ struct PerfettoFile {
     live: Live<GuardedFile>,
     /// The number of later definitions that it has.
     defined: usize,
+    told: Told,
     /// The file's length and its events, as of the last pass.
     whole: (u64, u64),
 }
@@ -83,7 +85,7 @@ impl Form {
         let mut rings = DrainedRings { shape: recording.shape, rings: Vec::new(), off: HashMap::new() };
         live.advance(&words_of(recording.began), &mut rings)?;
         let whole = (live.writer().length(), 0);
-        Ok(Self::Perfetto(Box::new(PerfettoFile { live, defined: 0, whole })))
+        Ok(Self::Perfetto(Box::new(PerfettoFile { live, defined: 0, told: Told::default(), whole })))
     }
 }
 
@@ -190,11 +192,15 @@ impl Output {
         if let Form::Native(file, _) = &mut self.form { file.reopen() } else { Ok(()) }
     }
 
-    /// Adds a reading of all clocks, if something was written since the file was whole. Perfetto's
+    /// Adds new stacks and a reading of all clocks, if something was written since the file was
+    /// whole. Perfetto's
     /// files get them with each pass.
     pub(super) fn reading(&mut self, recording: &Recording) -> io::Result<()> {
         match &mut self.form {
-            Form::Native(file, _) if !file.is_closed() => file.reading(ClockReading::now(recording.clock)),
+            Form::Native(file, _) if !file.is_closed() => {
+                file.tell_stacks(recording)?;
+                file.reading(ClockReading::now(recording.clock))
+            }
             _ => Ok(()),
         }
     }
@@ -217,11 +223,12 @@ impl PerfettoFile {
     /// this made free.
     fn pass(&mut self, recording: &Recording, is_last: bool) -> io::Result<u64> {
         let now = words_of(ClockReading::now(recording.clock));
-        // Called after the time was read up to which hits are written: their probes had joined by
-        // then.
+        // Called after the time was read up to which hits are written: their probes had joined, and
+        // their stacks were kept by then.
         let later = recording.later(self.defined);
         later.iter().for_each(|definitions| self.live.define(definitions));
         self.defined += later.len();
+        recording.new_stacks(&mut self.told).iter().for_each(|stacks| self.live.add_stacks(stacks));
         let mut rings = DrainedRings::of(recording);
         if is_last {
             rings.off = recording.last_off().into_iter().collect();

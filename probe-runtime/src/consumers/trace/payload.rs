@@ -59,10 +59,14 @@ const _: () = {
 /// Returns the greatest number of payload words that the hit may need, with texts cut at `limit`
 /// bytes.
 #[inline]
-pub(super) fn bound(event: &Event<'_>, limit: usize) -> usize {
+pub(super) fn bound(event: &Event<'_>, limit: usize, stack: Option<u64>) -> usize {
     let fields = event.fields().values();
-    let types = fields.len().div_ceil(8);
-    usize::from(event.may_skip_exit()) + types + fields.map(|value| bound_of(value, limit)).sum::<usize>()
+    let number = usize::from(stack.is_some());
+    let types = (fields.len() + number).div_ceil(8);
+    usize::from(event.may_skip_exit())
+        + types
+        + number
+        + fields.map(|value| bound_of(value, limit)).sum::<usize>()
 }
 
 fn bound_of(value: ValueRef<'_>, limit: usize) -> usize {
@@ -78,8 +82,8 @@ fn bound_of(value: ValueRef<'_>, limit: usize) -> usize {
 }
 
 /// Stores the payload. Returns the number of words in use. Texts are cut at `limit` bytes; values
-/// that find no room are left out.
-pub(super) fn store(event: &Event<'_>, limit: usize, words: &[AtomicU64]) -> usize {
+/// that find no room are left out. The number of a stack, 0 if it is left out, is the last value.
+pub(super) fn store(event: &Event<'_>, limit: usize, stack: Option<u64>, words: &[AtomicU64]) -> usize {
     let mut out = Out { words, at: 0 };
     if event.may_skip_exit() {
         out.word(event.stack_pointer().unwrap_or_default() as u64);
@@ -87,17 +91,21 @@ pub(super) fn store(event: &Event<'_>, limit: usize, words: &[AtomicU64]) -> usi
     let fields = event.fields().values();
     let types_at = out.at;
     // Where there is no room for the types, there is none for a value.
-    let Some(types) = words.get(types_at..types_at + fields.len().div_ceil(8)) else { return out.at };
+    let count = fields.len() + usize::from(stack.is_some());
+    let Some(types) = words.get(types_at..types_at + count.div_ceil(8)) else { return out.at };
     out.at += types.len();
     let mut packed = 0;
-    let count = fields.len();
-    for (number, value) in fields.enumerate() {
-        let ty = out.value(value, limit);
+    let mut put = |number: usize, ty: u8| {
         packed |= u64::from(ty) << (number % 8 * 8);
         if number % 8 == 7 || number + 1 == count {
             types[number / 8].store(packed, Relaxed);
             packed = 0;
         }
+    };
+    fields.enumerate().for_each(|(number, value)| put(number, out.value(value, limit)));
+    if let Some(stack) = stack {
+        let is_stored = stack != 0 && out.word(stack);
+        put(count - 1, if is_stored { field::STACK } else { field::LEFT_OUT });
     }
     out.at
 }

@@ -14,6 +14,7 @@ use super::off_times::OffTimes;
 use super::payload;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use super::ring_file::RingFile;
+use super::stacks::{Stacks, Told, has_stack};
 use crate::engine::clock::Clock;
 use crate::engine::control::{ProbeSet, SuppressedHits};
 use crate::engine::dispatch::{Event, Recorder};
@@ -61,6 +62,8 @@ pub(super) struct Recording {
     kept: OnceLock<u64>,
     /// The threads' times off the processor, if they are recorded.
     off: Option<OffTimes>,
+    /// The hits' stacks, if they are recorded.
+    stacks: Option<Stacks>,
 }
 
 /// The settings of a recording.
@@ -73,17 +76,19 @@ pub(super) struct Wanted<'a> {
     /// The file that the rings lie in.
     pub(super) path: Option<&'a Path>,
     pub(super) off: Option<OffTimes>,
+    pub(super) stacks: Option<Stacks>,
 }
 
 impl Recording {
     pub(super) fn new(probes: &ProbeSet, wanted: Wanted<'_>) -> Result<Self, Error> {
-        let Wanted { shape, most, text_limit, clock, path, off } = wanted;
+        let Wanted { shape, most, text_limit, clock, path, off, stacks } = wanted;
         let began = ClockReading::now(clock);
         let boot = time::boot_id();
         #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
         let boot = [boot as u64, (boot >> 64) as u64];
         let mut defined = BTreeSet::new();
-        let definitions = definitions::encode(probes, &mut defined);
+        let depth = stacks.as_ref().map(|stacks| stacks.depth);
+        let definitions = definitions::encode(probes, &mut defined, depth);
         let about = TraceHeader { shape, began, boot, definitions: &definitions, is_whole: false };
         let file = path.map(|path| RingFile::create(path, &about, most, probes.room())).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
@@ -112,6 +117,7 @@ impl Recording {
             text_limit,
             kept: OnceLock::new(),
             off,
+            stacks,
             is_clock_cheap: (0..8).any(|_| took() < VDSO_NANOSECONDS),
         })
     }
@@ -155,7 +161,7 @@ impl Recording {
     pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
         let added: Vec<_> = probes.ids().iter().filter(|id| !defined.contains(id)).collect();
-        let new = definitions::encode(probes, &mut defined);
+        let new = definitions::encode(probes, &mut defined, self.stacks.as_ref().map(|stacks| stacks.depth));
         if new.is_empty() {
             return Ok(());
         }
@@ -176,7 +182,12 @@ impl Recording {
             None => self.clock.now(),
         };
         let hit = Hit { now, thread: event.thread(), generation: event.generation() };
-        let Some(local) = self.rings.known(event) else { return self.first(event, hit) };
+        if let Some(stacks) = &self.stacks
+            && has_stack(event.kind())
+        {
+            return self.hit_with_stack(event, hit, stacks);
+        }
+        let Some(local) = self.rings.known(event) else { return self.first(event, hit, None) };
         let ring = Ring { head: local.head(), words: local.parts() };
         let values = event.values();
         let is_written = !event.may_skip_exit()
@@ -187,16 +198,27 @@ impl Recording {
                 |words| payload::store_short(values, words),
             );
         if !is_written {
-            self.record(event, hit, local);
+            self.record(event, hit, local, None);
+        }
+    }
+
+    /// Records a hit with its stack.
+    #[inline(never)]
+    fn hit_with_stack(&self, event: &Event<'_>, hit: Hit, stacks: &Stacks) {
+        let stack = Some(stacks.number(event));
+        match self.rings.known(event) {
+            Some(local) => self.record(event, hit, local, stack),
+            None => self.first(event, hit, stack),
         }
     }
 
     /// Returns where hits may be recorded, if time stamps are the processor's.
     #[expect(unsafe_code, reason = "see above")]
     pub(super) fn recorder(&self) -> Option<Recorder> {
+        let has_more = self.off.is_some() || self.stacks.is_some();
         // SAFETY: the word is that of the rings, whose heads have the layout asserted in `ring`. A
         // ring's words lie at their positions from its origin, and only its thread writes there.
-        (self.clock.is_counter() && self.off.is_none()).then(|| unsafe { Recorder::new(self.rings.memory()) })
+        (self.clock.is_counter() && !has_more).then(|| unsafe { Recorder::new(self.rings.memory()) })
     }
 
     /// Records a time off the processor of the thread that makes this hit, if it has a ring, or of
@@ -216,9 +238,21 @@ impl Recording {
         self.off.iter().for_each(OffTimes::look);
     }
 
-    /// Returns a line about threads whose times off the processor are not recorded.
-    pub(super) fn off_note(&self) -> Option<String> {
-        self.off.as_ref()?.note()
+    /// Returns a line each about threads whose times off the processor are not recorded, and about
+    /// hits without a stack.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let off = self.off.as_ref().and_then(OffTimes::note);
+        off.into_iter().chain(self.stacks.iter().flat_map(Stacks::notes))
+    }
+
+    /// Learns of objects that have come or gone.
+    pub(super) fn look_at_objects(&self) {
+        self.stacks.iter().for_each(Stacks::look);
+    }
+
+    /// Returns the content of a block of the stacks that a file lacks.
+    pub(super) fn new_stacks(&self, told: &mut Told) -> Option<Vec<u8>> {
+        self.stacks.as_ref()?.news(told)
     }
 
     /// Returns the times off the processor after the last hits: for each ring its number, and the
@@ -232,7 +266,7 @@ impl Recording {
 
     /// Records a hit of a thread that may not have a ring yet.
     #[cold]
-    fn first(&self, event: &Event<'_>, hit: Hit) {
+    fn first(&self, event: &Event<'_>, hit: Hit, stack: Option<u64>) {
         // Before this process counts a hit that no ring has.
         self.ensure_memory();
         // Its hits are as many as those of a thread that comes too late. They take no number.
@@ -247,7 +281,7 @@ impl Recording {
             if !self.begin(local, number as u64) {
                 return self.count(event);
             }
-            self.record(event, hit, local);
+            self.record(event, hit, local, stack);
         }
     }
 
@@ -281,19 +315,20 @@ impl Recording {
         }
     }
 
+    /// Records a hit, with the number of its stack if it has one.
     #[inline(never)]
-    fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>) {
+    fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>, stack: Option<u64>) {
         let ring = Ring { head: local.head(), words: local.parts() };
         // A forked child finds the heads empty, and a file of its own.
         if ring.is_fresh() && !self.begin(local, 0) {
             return self.count(event);
         }
-        let bound = payload::bound(event, self.text_limit);
+        let bound = payload::bound(event, self.text_limit, stack);
         let Some(reserved) = ring.reserve(self.shape, hit, bound, |is_known| self.identity(local, is_known))
         else {
             return;
         };
-        let used = payload::store(event, self.text_limit, reserved.payload);
+        let used = payload::store(event, self.text_limit, stack, reserved.payload);
         ring.commit(&reserved, definitions::number(event.probe().index()), used);
     }
 

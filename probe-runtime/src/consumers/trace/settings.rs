@@ -10,6 +10,7 @@ use std::{
 
 use super::file_name::FileName;
 use super::output::is_perfetto;
+use super::stacks::Depth;
 use super::{Keep, Trace};
 #[cfg(probe_agent)]
 use crate::engine::error::Error;
@@ -40,13 +41,20 @@ impl Trace {
             }
             trace = if it.name() == "flight" { Self::recorder() } else { Self::first() };
         }
-        for (name, is_set) in [("args", &mut trace.has_c_values), ("threads", &mut trace.has_threads)] {
-            let Some(it) = settings.iter().find(|it| it.name() == name) else { continue };
+        let is_asked_for = |name: &str| {
+            let Some(it) = settings.iter().find(|it| it.name() == name) else { return Ok(None) };
             if !it.value().is_empty() {
                 return Err(it.invalid_value(format!("`{name}` has no value; write `trace({name})`")));
             }
-            *is_set = true;
-        }
+            Ok(Some(it))
+        };
+        trace.has_c_values = is_asked_for("args")?.is_some();
+        trace.has_threads = is_asked_for("threads")?.is_some();
+        trace.depth = match (is_asked_for("stack")?, is_asked_for("caller")?) {
+            (Some(_), Some(it)) => return Err(it.invalid_name("a stack has the caller")),
+            (Some(_), None) => Some(Depth::Stack),
+            (None, caller) => caller.map(|_| Depth::Caller),
+        };
         let is_in_memory = trace.keep == Keep::Latest || trace.keep == Keep::First;
         let (mut ring, mut total) = (None, None);
         for it in settings {
@@ -201,6 +209,8 @@ mod tests {
     fn mistakes_say_where() {
         for (options, at, problem) in [
             ("flight=1", 7, "`flight` has no value; write `trace(flight)`"),
+            ("stack=1", 6, "`stack` has no value; write `trace(stack)`"),
+            ("stack, caller", 7, "a stack has the caller"),
             ("first, flight", 7, "a trace keeps the first events or the latest ones (`flight`)"),
             (
                 "flight, file=x",

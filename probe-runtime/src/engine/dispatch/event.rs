@@ -164,6 +164,13 @@ impl<'a> Event<'a> {
         is_known.then(|| self.at.frame.addr() + stepped)
     }
 
+    /// Returns the address of the probe's definition.
+    #[cfg(probe_values)]
+    #[inline(always)]
+    pub(crate) fn definition_addr(&self) -> usize {
+        ptr::from_ref(self.definition).addr()
+    }
+
     /// Returns the registers at the site that lead to the caller of its function.
     #[cfg(probe_values)]
     #[inline(always)]

@@ -22,6 +22,8 @@ pub(crate) mod provider;
 mod patched;
 #[cfg(probe_backend = "patched")]
 pub(crate) use patched::Registry;
+#[cfg(probe_values)]
+pub(crate) use patched::sites_with_fields;
 
 #[cfg(not(probe_backend = "patched"))]
 mod unpatched;

@@ -30,6 +30,8 @@ mod tables;
 
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
+#[cfg(probe_values)]
+use std::path::Path;
 use std::ptr;
 
 use super::provider::{self, CallSite, Due, Providers};
@@ -73,6 +75,34 @@ pub(crate) struct Registry {
     /// The providers that have found something.
     providers: Providers,
     discovered: Discoveries,
+}
+
+/// Returns the sites of probes in Rust that have fields, by their addresses, with the addresses of
+/// their definitions: for each object that has probes, and with the object's address.
+#[cfg(probe_values)]
+pub(crate) fn sites_with_fields(frozen: &Frozen) -> Vec<(usize, Vec<(usize, usize)>)> {
+    let objects = frozen.loaded(0..usize::MAX, NOTE_OWNER, NOTE_TYPE);
+    let tables = objects.iter().filter_map(|object| Tables::of(frozen, object, &objects));
+    let sites = |tables: Tables<'_>| {
+        let definitions = tables.definitions().iter();
+        let fit = definitions.filter(|it| {
+            it.field_count() != 0
+                && tables.is_readable(it)
+                && Path::new(it.file()).extension() == Some("rs".as_ref())
+        });
+        let fit: Vec<_> = fit.map(|it| ptr::from_ref(it).addr()).collect();
+        let mut sites = Vec::new();
+        tables.for_each_record(|entry, definition| {
+            if let TableRecord::Site(site) = entry
+                && fit.binary_search(&definition).is_ok()
+            {
+                sites.push((site.addr.0, definition));
+            }
+        });
+        sites.sort_unstable();
+        (tables.base(), sites)
+    };
+    tables.map(sites).collect()
 }
 
 /// Returns the pages of unloaded objects. Pages that another object occupies by now are left out,

@@ -9,7 +9,6 @@ use super::objects::Objects;
 use super::walk::{Cache, MOST_WORDS, Rules, Walk};
 use crate::engine::dispatch::Event;
 use crate::engine::os::guarded_read;
-use probe_core::abi::ValueRef;
 
 /// Finds callers for one attachment.
 pub(crate) struct Callers {
@@ -49,8 +48,8 @@ impl Callers {
             return Some(returns_to.wrapping_sub(1));
         }
         let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
-        if has_failed(event) && !walk.leave(&cache) {
-            return None;
+        if !event.values().is_empty() {
+            walk.go_to_site(&cache, event.definition_addr());
         }
         walk.caller(&cache)
     }
@@ -64,8 +63,8 @@ impl Callers {
             Some(at) => {
                 let cache = Cache::new(rules, &self.objects);
                 let mut walk = Walk::at_site(&at, rules);
-                if !at.is_at_return && has_failed(event) {
-                    walk.leave(&cache);
+                if !at.is_at_return && !event.values().is_empty() {
+                    walk.go_to_site(&cache, event.definition_addr());
                 }
                 walk.calls(at.is_at_return, &cache, &mut calls)
             }
@@ -86,9 +85,37 @@ impl Callers {
     }
 }
 
-/// Returns whether a field of Rust has panicked. Then the site's function has called another one,
-/// which makes the hit.
-#[inline(always)]
-fn has_failed(event: &Event<'_>) -> bool {
-    event.values().first().is_some_and(|value| matches!(value.get(), ValueRef::Failed))
+/// Stacks in traces.
+#[cfg(feature = "trace")]
+impl Callers {
+    /// Returns the number of the stack of the nearest call alone; `None` if this thread has no room
+    /// for it.
+    #[inline(never)]
+    pub(crate) fn nearest(&self, event: &Event<'_>, rules: &Rules, memory: &[AtomicU64]) -> Option<u64> {
+        let call = self.caller(event, rules).unwrap_or(super::Ending::Unknown as u64);
+        let mut number = StackNumber::new();
+        number.add(call);
+        KeptStacks::of(memory)?.number(number, &[call])
+    }
+
+    /// Returns a number that grows with each stack in these threads' memories.
+    pub(crate) fn used<'a>(memories: impl Iterator<Item = &'a [AtomicU64]>) -> u64 {
+        memories.filter_map(KeptStacks::of).map(|kept| kept.used()).sum()
+    }
+
+    /// Returns the names of the functions that made these calls, without those of earlier reports.
+    /// Takes no lock of this crate.
+    pub(crate) fn names_now(&self, calls: &[u64]) -> HashMap<u64, String> {
+        self.objects.names_now(calls)
+    }
+
+    /// Returns the name of a call that may be of any of several objects, if it is one.
+    pub(crate) fn name_of_several(&self, call: u64) -> Option<String> {
+        self.objects.name_of_several(call)
+    }
+
+    /// Returns the number of the list of objects, which each change of it makes larger.
+    pub(crate) fn list_number(&self) -> usize {
+        self.objects.number()
+    }
 }

@@ -55,7 +55,8 @@ impl<'a> KeptStacks<'a> {
                     let used = self.used.load(Relaxed);
                     let room = self.calls.get(usize::try_from(used).ok()?..)?.get(..calls.len())?;
                     room.iter().zip(calls).for_each(|(word, call)| word.store(*call, Relaxed));
-                    self.used.store(used + calls.len() as u64, Relaxed);
+                    // Each stack takes a word, so that the number of words tells of new ones.
+                    self.used.store(used + calls.len().max(1) as u64, Relaxed);
                     place.store(used << LEN_BITS | calls.len() as u64, Relaxed);
                     // Readers that see the number see the calls.
                     known.store(number, Release);
@@ -66,6 +67,12 @@ impl<'a> KeptStacks<'a> {
             }
         }
         None
+    }
+
+    /// Returns the words in use, which grow with each stack.
+    #[cfg(feature = "trace")]
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Acquire)
     }
 
     /// Returns all stacks, by their numbers.

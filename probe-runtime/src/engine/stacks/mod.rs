@@ -21,10 +21,14 @@
 //! switched, at joins and at reports. Until the next look, stacks end at code of objects that came
 //! meanwhile. If that is in the place of an unloaded object's, it leads anywhere.
 //!
-//! Cost: none for other attachments. Attaching copies the tables of libraries, 100 KB of C's. A
-//! thread takes 8 KB for its cache, and for stacks the pages that they fill of 300 KB. The first
-//! walk by a call takes a microsecond a frame, each later one a comparison and two loads. Such a
-//! first walk takes 3 KB of the hit's stack, another one less than 1 KB.
+//! Where a field of Rust may panic, a function that the site's one calls makes the hit, unless that
+//! is inlined. Walks begin in the function that has a site of the probe.
+//!
+//! Cost: none for other attachments. Attaching copies the tables of libraries, 100 KB of C's, and
+//! reads the records of all sites, 20 ns each. A thread takes 8 KB for its cache, and for stacks
+//! the pages that they fill of 300 KB. The first walk by a call takes a microsecond a frame, each
+//! later one a comparison and two loads. Such a first walk takes 3 KB of the hit's stack, another
+//! one less than 1 KB.
 
 #[cfg(probe_values)]
 mod callers;
@@ -45,6 +49,9 @@ pub(crate) use callers::Callers;
 pub(crate) use unknown::{Callers, Rules};
 #[cfg(probe_values)]
 pub(crate) use walk::Rules;
+
+/// Why there are no callers in this build.
+pub(crate) const NO_CALLERS: &str = "callers are known with the feature `c-values`, on x86-64 Linux";
 
 /// A mark at the outer end of a stack that is not whole, in the place of a call's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

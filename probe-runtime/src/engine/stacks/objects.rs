@@ -2,11 +2,12 @@
 //! which name functions.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::{fs, mem};
 
 use crate::engine::by_probe::Appended;
 use crate::engine::control::ForkSafe;
@@ -14,6 +15,7 @@ use crate::engine::os::fork;
 use crate::engine::os::object_file::{readable_path, same_file};
 use crate::engine::os::objects::{Frozen, Generation, Object, freeze};
 use crate::engine::os::unwind_tables::UnwindCopy;
+use crate::engine::registry::sites_with_fields;
 use probe_hooks::unwinding::FrameRule;
 
 /// How often the list may change while one attachment lasts.
@@ -23,6 +25,8 @@ const MOST_LISTS: usize = 1024;
 struct Known {
     object: Object,
     tables: Option<UnwindCopy>,
+    /// The addresses of the sites of probes in Rust with fields, and those of their definitions.
+    sites: Vec<(usize, usize)>,
     /// Tells it from others at the same place.
     identity: u64,
 }
@@ -47,10 +51,10 @@ pub(super) struct Objects {
 }
 
 impl Known {
-    fn new(object: Object, tables: Option<UnwindCopy>) -> Self {
+    fn new(object: Object, tables: Option<UnwindCopy>, sites: Vec<(usize, usize)>) -> Self {
         let mut hasher = DefaultHasher::new();
         (object.identity(), tables.as_ref().filter(|_| !object.is_main)).hash(&mut hasher);
-        Self { object, tables, identity: hasher.finish() }
+        Self { object, tables, sites, identity: hasher.finish() }
     }
 
     fn rule(&self, addr: u64) -> Option<FrameRule> {
@@ -95,7 +99,13 @@ impl Objects {
             let of_last = last.and_then(|last| last.objects.iter().find(|it| it.identity == new.identity));
             of_last.map_or_else(|| Arc::new(new), Arc::clone)
         };
-        let mut objects = frozen.every_with_tables(known, |object, tables| same(Known::new(object, tables)));
+        let mut all_sites = None;
+        let mut objects = frozen.every_with_tables(known, |object, tables| {
+            let all_sites = all_sites.get_or_insert_with(|| sites_with_fields(frozen));
+            let own = all_sites.iter_mut().find(|(base, _)| *base == object.base);
+            let sites = own.map_or_else(Vec::new, |(_, sites)| mem::take(sites));
+            same(Known::new(object, tables, sites))
+        });
         objects.sort_by_key(|known| start(known));
         Some(List { generation, objects: objects.into() })
     }
@@ -109,6 +119,17 @@ impl Objects {
     /// Returns the rule at an address, which is searched in the tables.
     pub(super) fn rule(&self, addr: u64) -> Option<FrameRule> {
         self.holding(addr)?.rule(addr)
+    }
+
+    /// Returns whether the machine function at an address has a site with this definition, of Rust
+    /// and with fields.
+    pub(super) fn has_site(&self, addr: u64, definition: usize) -> bool {
+        let Some(known) = self.holding(addr) else { return false };
+        let function = known.tables.as_ref().and_then(|it| it.tables().function(addr));
+        let Some(Range { start, end }) = function else { return false };
+        let from = known.sites.partition_point(|(site, _)| (*site as u64) < start);
+        let mut inside = known.sites[from..].iter().take_while(|(site, _)| (*site as u64) < end);
+        inside.any(|(_, of)| *of == definition)
     }
 
     /// Returns the object that holds an address.
@@ -132,6 +153,20 @@ impl Objects {
         self.find(&new, &mut names);
         self.names.set(names);
         self.names.get()
+    }
+
+    /// Returns the names without those of earlier reports. Takes no lock of this crate.
+    #[cfg(feature = "trace")]
+    pub(super) fn names_now(&self, addrs: &[u64]) -> HashMap<u64, String> {
+        let mut names = HashMap::new();
+        self.find(addrs, &mut names);
+        names
+    }
+
+    /// Returns the name of an address at which several objects were, if they were.
+    #[cfg(feature = "trace")]
+    pub(super) fn name_of_several(&self, addr: u64) -> Option<String> {
+        self.only_one_at(addr).is_none().then(|| format!("{addr:#x}"))
     }
 
     fn find(&self, addrs: &[u64], names: &mut HashMap<u64, String>) {

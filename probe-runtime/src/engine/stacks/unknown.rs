@@ -45,3 +45,26 @@ impl Callers {
         match *self {}
     }
 }
+
+#[cfg(feature = "trace")]
+impl Callers {
+    pub(crate) fn nearest(&self, _: &Event<'_>, _: &Rules, _: &[AtomicU64]) -> Option<u64> {
+        match *self {}
+    }
+
+    pub(crate) fn used<'a>(_: impl Iterator<Item = &'a [AtomicU64]>) -> u64 {
+        0
+    }
+
+    pub(crate) fn names_now(&self, _: &[u64]) -> HashMap<u64, String> {
+        match *self {}
+    }
+
+    pub(crate) fn name_of_several(&self, _: u64) -> Option<String> {
+        match *self {}
+    }
+
+    pub(crate) fn list_number(&self) -> usize {
+        match *self {}
+    }
+}

@@ -22,6 +22,10 @@ const RULES: usize = 512;
 /// Calls of a stack, and a mark.
 pub(super) const MOST_WORDS: usize = 16 + 1;
 const PAGE: u64 = 4096;
+/// A bit of the keys of depths in a thread's cache, which no address has.
+const AT_SITE: u64 = 1 << 63;
+/// The most functions between a site's function and its hit.
+const MOST_INNER: u64 = 16;
 
 /// Where the registers of an interrupted thread are in the kernel's `ucontext_t`: `rbp`, `rsp`,
 /// `rip`.
@@ -31,6 +35,7 @@ const INTERRUPTED: [u64; 3] = [120, 160, 168];
 ///
 /// ```text
 /// entry   the address, with the number of the list of objects in its upper bits │ the rule
+///         the same of a site's call, with one bit more                          │ its depth
 /// ```
 pub(crate) struct Rules {
     entries: [[AtomicU64; 2]; RULES],
@@ -95,26 +100,62 @@ impl<'a> Cache<'a> {
 
     #[inline(always)]
     fn rule(&self, addr: u64) -> Rule {
-        #[expect(clippy::cast_possible_truncation, reason = "less than the number of rules")]
-        let at = (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RULES.ilog2())) as usize;
-        let [known, rule] = &self.rules.entries[at];
-        if known.load(Relaxed) == addr ^ self.number {
-            return Rule::of_word(rule.load(Relaxed));
-        }
-        self.search(addr, at)
+        let word = self.word(addr);
+        Rule::of_word(word.unwrap_or_else(|| self.search(addr)))
     }
 
     #[inline(never)]
-    fn search(&self, addr: u64, at: usize) -> Rule {
-        let found = Rule::of(self.objects.rule(addr));
-        let [known, rule] = &self.rules.entries[at];
-        rule.store(found.word(), Relaxed);
-        known.store(addr ^ self.number, Relaxed);
+    fn search(&self, addr: u64) -> u64 {
+        let found = Rule::of(self.objects.rule(addr)).word();
+        self.put(addr, found);
         found
+    }
+
+    /// Returns how many functions the function of a site has called to make a hit, which is at
+    /// `walk`.
+    #[inline(always)]
+    fn depth(&self, walk: &Walk<'_>, definition: usize) -> u64 {
+        let word = self.word(walk.at ^ AT_SITE);
+        word.unwrap_or_else(|| self.search_depth(walk, definition))
+    }
+
+    #[inline(never)]
+    fn search_depth(&self, walk: &Walk<'_>, definition: usize) -> u64 {
+        let (mut inner, mut depth) = (walk.clone(), 0);
+        while !self.objects.has_site(inner.at, definition) {
+            depth += 1;
+            // A function of C has no such site, nor has one whose object nobody has seen.
+            if depth == MOST_INNER || !inner.leave(self) {
+                depth = 0;
+                break;
+            }
+        }
+        self.put(walk.at ^ AT_SITE, depth);
+        depth
+    }
+
+    #[inline(always)]
+    fn word(&self, key: u64) -> Option<u64> {
+        let [known, word] = self.entry(key);
+        (known.load(Relaxed) == key ^ self.number).then(|| word.load(Relaxed))
+    }
+
+    fn put(&self, key: u64, value: u64) {
+        let [known, word] = self.entry(key);
+        word.store(value, Relaxed);
+        known.store(key ^ self.number, Relaxed);
+    }
+
+    #[inline(always)]
+    fn entry(&self, key: u64) -> &'a [AtomicU64; 2] {
+        #[expect(clippy::cast_possible_truncation, reason = "less than the number of rules")]
+        let at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RULES.ilog2())) as usize;
+        &self.rules.entries[at]
     }
 }
 
 /// A place on the way from a site to its callers.
+#[derive(Clone)]
 pub(super) struct Walk<'a> {
     /// The address of the frame's call, or of the instruction that a signal has interrupted.
     at: u64,
@@ -164,9 +205,18 @@ impl<'a> Walk<'a> {
         Some(self.word(start - 8)?.wrapping_sub(1))
     }
 
+    /// Goes to the frame of the site's function. A field of Rust may panic, so that function has
+    /// called another one, which makes the hit. An optimised build has that inlined.
+    #[inline(always)]
+    pub(super) fn go_to_site(&mut self, cache: &Cache<'_>, definition: usize) {
+        for _ in 0..cache.depth(self, definition) {
+            self.leave(cache);
+        }
+    }
+
     /// Steps to the frame of the caller. Returns whether that is known.
     #[inline(never)]
-    pub(super) fn leave(&mut self, cache: &Cache<'_>) -> bool {
+    fn leave(&mut self, cache: &Cache<'_>) -> bool {
         matches!(self.step(cache), Step::Caller)
     }
 

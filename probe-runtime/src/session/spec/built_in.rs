@@ -205,11 +205,17 @@ impl Reporter for Perf {
 #[cfg(feature = "trace")]
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
-    const ABOUT: &'static str = "each hit; `flight`: the latest; `args`: with C values";
+    const ABOUT: &'static str = "each hit (`flight`: the latest), with `args`, `stack`";
     const OPTIONS: &'static [&'static str] = if cfg!(feature = "perf") {
-        &["flight", "first", "args", "threads", "map", "panic", "file", "size", "ring", "cut", "limit"]
+        &[
+            "flight", "first", "args", "threads", "stack", "caller", "map", "panic", "file", "size", "ring",
+            "cut", "limit",
+        ]
     } else {
-        &["flight", "first", "args", "map", "panic", "file", "size", "ring", "cut", "limit"]
+        &[
+            "flight", "first", "args", "stack", "caller", "map", "panic", "file", "size", "ring", "cut",
+            "limit",
+        ]
     };
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =

@@ -15,7 +15,7 @@ use prost::Message;
 use rustc_hash::FxHashMap;
 
 use crate::export::labels::{crate_name, short_path};
-use crate::item::Definition;
+use crate::item::{Definition, Stack};
 
 /// The export is one sequence of packets.
 const SEQUENCE_ID: u32 = 1;
@@ -86,6 +86,9 @@ pub(super) struct Interner {
     annotations: Names,
     /// Ids of source locations, by path, file and line.
     locations: HashMap<(String, String, u32), u64>,
+    functions: Names,
+    /// Ids of stacks, by the addresses of their calls, which are kept.
+    stacks: FxHashMap<usize, (u64, Stack)>,
     /// Ids of probes' names, by the addresses of their definitions.
     probes: FxHashMap<usize, Arc<ProbeIds>>,
     /// The names that the next packet has to introduce.
@@ -164,6 +167,39 @@ impl Interner {
         id
     }
 
+    /// Returns the id of a stack, whose calls come from the innermost; `None` if it has none.
+    pub(super) fn stack(&mut self, calls: &Stack) -> Option<u64> {
+        let address = calls.as_ptr().addr();
+        if let Some((id, _)) = self.stacks.get(&address) {
+            return Some(*id);
+        }
+        if calls.is_empty() {
+            return None;
+        }
+        if self.stacks.is_empty() {
+            self.new.mappings.push(Mapping { iid: Some(MAPPING) });
+        }
+        // A function's frame has the function's id, and its address.
+        let frame = |call: &Arc<str>| {
+            let known = self.new.function_names.len();
+            let id = self.functions.id(call, &mut self.new.function_names);
+            if self.new.function_names.len() != known {
+                self.new.frames.push(Frame {
+                    iid: Some(id),
+                    function_name_id: Some(id),
+                    mapping_id: Some(MAPPING),
+                    rel_pc: Some(id),
+                });
+            }
+            id
+        };
+        let frame_ids = calls.iter().rev().map(frame).collect();
+        let id = self.stacks.len() as u64 + 1;
+        self.stacks.insert(address, (id, Arc::clone(calls)));
+        self.new.callstacks.push(Callstack { iid: Some(id), frame_ids });
+        Some(id)
+    }
+
     /// Returns the names that were interned since the last call.
     fn take(&mut self) -> Option<Box<InternedData>> {
         let is_new = self.new != InternedData::default();
@@ -182,6 +218,9 @@ pub(super) const BOOTTIME: u32 = 6;
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
 /// `SequenceFlags`: the packet uses ids or defaults of earlier ones.
 pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
+
+/// The id of the only file of frames, of which nothing is known. Perfetto refuses frames without.
+const MAPPING: u64 = 1;
 
 /// `TrackEvent.Type`.
 pub(super) const SLICE_BEGIN: i32 = 1;
@@ -271,6 +310,7 @@ messages! {
         source_location_iid: Option<u64> = (uint64, optional, tag = "34"),
         double_counter_value: Option<f64> = (double, optional, tag = "44"),
         flow_ids: Vec<u64> = (fixed64, repeated, packed = "false", tag = "47"),
+        callstack_iid: Option<u64> = (uint64, optional, tag = "56"),
     }
     DebugAnnotation {
         name_iid: Option<u64> = (uint64, optional, tag = "1"),
@@ -285,11 +325,30 @@ messages! {
         event_names: Vec<InternedName> = (message, repeated, tag = "2"),
         debug_annotation_names: Vec<InternedName> = (message, repeated, tag = "3"),
         source_locations: Vec<SourceLocation> = (message, repeated, tag = "4"),
+        function_names: Vec<InternedName> = (message, repeated, tag = "5"),
+        frames: Vec<Frame> = (message, repeated, tag = "6"),
+        callstacks: Vec<Callstack> = (message, repeated, tag = "7"),
+        mappings: Vec<Mapping> = (message, repeated, tag = "19"),
     }
-    /// `EventCategory`, `EventName`, and `DebugAnnotationName`, which have the same fields.
+    /// `EventCategory`, `EventName`, `DebugAnnotationName`, and `InternedString`, which have the
+    /// same fields.
     InternedName {
         iid: Option<u64> = (uint64, optional, tag = "1"),
         name: Option<String> = (string, optional, tag = "2"),
+    }
+    Frame {
+        iid: Option<u64> = (uint64, optional, tag = "1"),
+        function_name_id: Option<u64> = (uint64, optional, tag = "2"),
+        mapping_id: Option<u64> = (uint64, optional, tag = "3"),
+        rel_pc: Option<u64> = (uint64, optional, tag = "4"),
+    }
+    /// Its frames come from the outermost.
+    Callstack {
+        iid: Option<u64> = (uint64, optional, tag = "1"),
+        frame_ids: Vec<u64> = (uint64, repeated, packed = "false", tag = "2"),
+    }
+    Mapping {
+        iid: Option<u64> = (uint64, optional, tag = "1"),
     }
     SourceLocation {
         iid: Option<u64> = (uint64, optional, tag = "1"),

@@ -112,6 +112,12 @@ impl<'a> Tables<'a> {
         self.object.is_main
     }
 
+    /// Returns the address at which the object was loaded.
+    #[cfg(probe_values)]
+    pub(super) fn base(&self) -> usize {
+        self.object.base
+    }
+
     /// Returns the pointers that led nowhere. The executable has none, since all its addresses were
     /// filled in before it began; those of other objects may yet be filled in.
     pub(super) fn unresolved(&self) -> Vec<UnresolvedPointer> {
