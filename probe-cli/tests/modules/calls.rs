@@ -14,8 +14,16 @@ fn handlers_and_forks_are_counted_exactly() {
     let folder = Folder::new("calls");
     let storm = storm(&folder);
     for what in ["storm", "signals", "forks"] {
-        counts_exactly(&storm, what, &folder);
+        counts_exactly(&storm, &[what], &folder);
     }
+}
+
+/// Libraries with words of their own come and go, while all modules are on.
+#[test]
+fn calls_are_counted_exactly_while_libraries_come_and_go() {
+    let folder = Folder::new("unloads");
+    let plugin = build(&folder, "plugin.c", &["-shared", "-fPIC"], "plugin.so");
+    counts_exactly(&storm(&folder), &["unloads", plugin.to_str().unwrap()], &folder);
 }
 
 /// All consumers that pair calls and read values, at once.

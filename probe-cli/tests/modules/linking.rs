@@ -35,7 +35,7 @@ fn each_way_of_linking_counts_exactly() {
                 // A linker may not be there.
                 if run(compiler, &flags, &[&source("storm.c")], &out).is_done {
                     built += 1;
-                    counts_exactly(&out, "storm", &folder);
+                    counts_exactly(&out, &["storm"], &folder);
                 } else {
                     assert!(!linker.is_empty(), "{compiler} {flags:?}");
                 }

@@ -11,6 +11,7 @@
 mod calls;
 mod held;
 mod linking;
+mod parallel;
 mod program;
 mod texts;
 mod while_running;

@@ -97,6 +97,17 @@ static void forks(void) {
     for (int at = 0; at < THREADS; at++) pthread_join(threads[at], 0);
 }
 
+/* The plugin's calls are its own, and of no interest. */
+static void unloads(const char *plugin) {
+    pthread_t threads[THREADS];
+    for (int at = 0; at < THREADS; at++) pthread_create(&threads[at], 0, thread, (void *)(size_t)ROUNDS);
+    for (int round = 0; round < 300; round++) {
+        void *loaded = dlopen(plugin, round % 2 ? RTLD_NOW : RTLD_LAZY);
+        if (!loaded || dlclose(loaded)) fail("a plugin");
+    }
+    for (int at = 0; at < THREADS; at++) pthread_join(threads[at], 0);
+}
+
 static int has_cleaned_up;
 
 static void clean_up(void *of) {
@@ -195,6 +206,7 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "storm")) storm(ROUNDS);
     if (!strcmp(what, "signals")) signals();
     if (!strcmp(what, "forks")) forks();
+    if (!strcmp(what, "unloads")) unloads(arguments[2]);
     if (!strcmp(what, "served")) return served(arguments[2]);
     if (!strcmp(what, "cancels")) return cancels(), 0;
     if (!strcmp(what, "jumps")) return jumps(), 0;
