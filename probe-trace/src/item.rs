@@ -177,9 +177,15 @@ pub struct SystemCall {
     pub argument: u64,
 }
 
+/// The name for a thread that waits elsewhere.
+const NO_CALL: &str = "no system call";
+
 impl fmt::Display for SystemCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, argument } = self;
+        if name == NO_CALL {
+            return f.write_str(name);
+        }
         // Descriptors and flags are small, addresses are not.
         if *argument < 0x1_0000 {
             write!(f, "{name}({argument})")

@@ -26,8 +26,10 @@ use crate::engine::os::signal_mask::{self, SignalsBlocked};
 const SLEEP_LIMITS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];
 /// The time between two readings of all clocks.
 const READING_INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two looks at what threads wait for.
+/// The time between two looks at what threads wait for, and how many times a look's own time it is
+/// at least: many threads take longer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const LOOK_SHARE: u32 = 50;
 
 /// The thread, and the state that it shares with the consumer.
 pub(super) struct Drain {
@@ -148,7 +150,7 @@ impl Shared {
 
 fn drain(recording: &Recording, shared: &Shared, output: &mut Output) -> io::Result<()> {
     let longest = longest_sleep(recording.shape);
-    let (mut sleep, mut read, mut looked) = (SLEEP_LIMITS[0], Instant::now(), Instant::now());
+    let (mut sleep, mut read, mut look) = (SLEEP_LIMITS[0], Instant::now(), Instant::now());
     while !shared.is_over.load(Ordering::Acquire) {
         let fullest = output.pass(recording)?;
         // Half of the ring's room remains for the next sleep.
@@ -163,9 +165,10 @@ fn drain(recording: &Recording, shared: &Shared, output: &mut Output) -> io::Res
             shared.flushes().done = asked;
             shared.flushed.notify_all();
         }
-        if looked.elapsed() >= LOOK_INTERVAL {
-            looked = Instant::now();
+        if look <= Instant::now() {
+            let began = Instant::now();
             recording.look_for_waits();
+            look = Instant::now() + LOOK_INTERVAL.max(began.elapsed() * LOOK_SHARE);
         }
         // A file that is whole stays so until there is something new.
         if read.elapsed() >= READING_INTERVAL {

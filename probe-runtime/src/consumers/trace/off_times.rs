@@ -9,10 +9,10 @@ use crate::consumers::waits::{Refused, permitted};
 use crate::engine::clock::Clock;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
-use crate::engine::os::perf::{ProcessNumber, is_proc_ours, system_call};
+use crate::engine::os::perf::{ProcessNumber, system_call, tells_calls};
 use crate::engine::os::time;
 use crate::engine::per_thread::{Local, PerThread};
-use crate::engine::waits::polled::{PolledWaits, Poller};
+use crate::engine::waits::polled::{self, PolledWaits};
 use crate::engine::waits::{Found, ThreadWaits, Wait};
 
 /// The threads' times, and what reads them.
@@ -33,7 +33,8 @@ pub(super) struct Recorded {
 /// Times that `/proc` shows.
 pub(super) struct Polled {
     threads: PerThread<PolledWaits, ()>,
-    poller: Mutex<Poller>,
+    /// Taken while somebody looks.
+    looking: Mutex<()>,
     /// Why there are no records.
     refused: Error,
 }
@@ -47,12 +48,12 @@ impl OffTimes {
     pub(super) fn new(is_polling: bool) -> Result<Self, Error> {
         match permitted() {
             Ok(process) => {
-                let looking = is_proc_ours().then(Mutex::default);
+                let looking = tells_calls().then(Mutex::default);
                 Ok(Self::Recorded(Recorded { process, threads: PerThread::new(0)?, looking }))
             }
-            Err(refused) if is_polling && is_proc_ours() && Poller::is_possible() => {
-                let poller = Mutex::default();
-                Ok(Self::Polled(Polled { threads: PerThread::new(0)?, poller, refused }))
+            Err(refused) if is_polling && tells_calls() && polled::is_possible() => {
+                let looking = Mutex::default();
+                Ok(Self::Polled(Polled { threads: PerThread::new(0)?, looking, refused }))
             }
             Err(refused) => Err(refused),
         }
@@ -94,11 +95,10 @@ impl OffTimes {
                 let threads = threads.iter().filter(Local::is_alive);
                 threads.for_each(|local| local.head().see(local.thread(), process.get(), system_call));
             }
-            Self::Polled(Polled { threads, poller, .. }) => {
-                let Ok(mut poller) = poller.try_lock() else { return };
+            Self::Polled(Polled { threads, looking, .. }) => {
+                let Ok(_looking) = looking.try_lock() else { return };
                 for local in threads.iter() {
-                    let (thread, waits) = (local.thread(), local.head());
-                    if local.is_alive() { poller.look(thread, waits) } else { poller.end(thread) }
+                    if local.is_alive() { local.head().look(local.thread()) } else { local.head().end() }
                 }
             }
         }
@@ -108,8 +108,8 @@ impl OffTimes {
     pub(super) fn last(&self, thread: u64) -> Vec<u64> {
         let mut last = vec![thread];
         let mut each = |found, flags| {
-            // The latest ones are enough.
-            if found == Found::Lost {
+            // The latest ones are enough. Of polled ones, the latest are lost.
+            if found == Found::Lost && flags & off::POLLED == 0 {
                 last.truncate(1);
             }
             last.extend(words(found, flags).unwrap_or_else(|| [time::monotonic(), 0, off::LOST, 0, 0, 0]));
@@ -126,10 +126,10 @@ impl OffTimes {
                     local.head().look(thread, process.get(), |found| each(found, 0));
                 }
             }
-            Self::Polled(Polled { threads, poller, .. }) => {
-                let poller = poller.lock().unwrap_or_else(PoisonError::into_inner);
+            Self::Polled(Polled { threads, looking, .. }) => {
+                let _looking = looking.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(local) = threads.iter().find(|local| local.thread() == thread) {
-                    poller.last(thread, local.head(), |found| each(found, off::POLLED));
+                    local.head().last(thread, |found| each(found, off::POLLED));
                 }
             }
         }

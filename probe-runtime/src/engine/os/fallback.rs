@@ -508,7 +508,7 @@ pub(crate) mod perf {
         None
     }
 
-    pub(crate) fn is_proc_ours() -> bool {
+    pub(crate) fn tells_calls() -> bool {
         false
     }
 

@@ -231,6 +231,10 @@ impl ThreadWaits {
         }
         // Waits between earlier readings and later ones are not known.
         add_single_writer(&self.breaks, 1);
+        // Those who read before a fork are the parent's.
+        if self.process.load(Relaxed) != process {
+            self.readers.store(0, Relaxed);
+        }
         // Where another thread reads the records of the one before, the next hit tries again.
         if !self.close(process) {
             return false;
@@ -256,9 +260,8 @@ impl ThreadWaits {
         if owner == 0 {
             return true;
         }
-        // Forked children have no such mapping, and no other readers.
+        // Forked children have no such mapping.
         if self.process.load(Relaxed) != process {
-            self.readers.store(0, Relaxed);
             return true;
         }
         if self.readers.load(Relaxed) != 0 {

@@ -14,7 +14,6 @@
 //!
 //! Cost: four loads on a hit, and 1.7 KiB for a thread. A look reads three files for each thread.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
@@ -35,6 +34,8 @@ pub(crate) struct PolledWaits {
     owner: AtomicU64,
     /// The system's id of it.
     tid: AtomicU32,
+    /// How often the thread of the current wait had got its turn; 0 if it is blocked no more.
+    blocked: AtomicU64,
     /// The latest wait, and how often it was written; odd in between.
     current: Place,
     version: AtomicU64,
@@ -46,11 +47,13 @@ pub(crate) struct PolledWaits {
     /// Numbers of waits that had no room, and of those that the thread knows of.
     lost: AtomicU64,
     told: AtomicU64,
-    queue: [Place; ROOM],
+    queue: [(Place, LostBefore); ROOM],
 }
 
 /// The thread's number, the wait's begin and end, and its system call.
 type Place = [AtomicU64; 6];
+/// The number of lost waits when this one came to the queue.
+type LostBefore = AtomicU64;
 const BEGIN: usize = 1;
 
 #[expect(unsafe_code, reason = "see the line below")]
@@ -140,17 +143,23 @@ impl PolledWaits {
     /// one that the thread has taken now.
     fn look_at_queue(&self, until: Until, each: &mut impl FnMut(u64, Found)) -> u64 {
         let mut last = self.begin_taken.load(Relaxed);
+        let mut told = self.told.load(Relaxed);
+        let mut tell = |lost, each: &mut dyn FnMut(u64, Found)| {
+            if std::mem::replace(&mut told, lost) != lost {
+                each(self.owner.load(Relaxed), Found::Lost);
+            }
+        };
         for number in self.taken.load(Relaxed)..until.put {
-            let it = Polled::load(self.place(number));
+            let (place, lost_before) = self.place(number);
+            tell(lost_before.load(Relaxed), each);
+            let it = Polled::load(place);
             // The thread may have taken it while it came to the queue.
             if it.begin > last {
                 last = it.begin;
                 each(it.thread, it.wait(Some(it.end)));
             }
         }
-        if until.lost != self.told.load(Relaxed) {
-            each(self.owner.load(Relaxed), Found::Lost);
-        }
+        tell(until.lost, each);
         last
     }
 
@@ -184,69 +193,62 @@ impl PolledWaits {
         if put - self.taken.load(Acquire) == ROOM as u64 {
             return add_single_writer(&self.lost, 1);
         }
-        polled.store(self.place(put));
+        let (place, lost_before) = self.place(put);
+        polled.store(place);
+        lost_before.store(self.lost.load(Relaxed), Relaxed);
         self.put.store(put + 1, Release);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
-    fn place(&self, number: u64) -> &Place {
+    fn place(&self, number: u64) -> &(Place, LostBefore) {
         &self.queue[number as usize % ROOM]
     }
 }
 
-/// Looks at threads. It knows those that were blocked by their numbers, and how often each had got
-/// its turn.
-#[derive(Default)]
-pub(crate) struct Poller(HashMap<u64, u64>);
+/// Returns whether `/proc` tells this process how often its threads get their turn.
+pub(crate) fn is_possible() -> bool {
+    turns(thread::id()).is_some()
+}
 
-impl Poller {
-    /// Returns whether `/proc` tells this process how often its threads get their turn.
-    pub(crate) fn is_possible() -> bool {
-        turns(thread::id()).is_some()
-    }
-
+/// The side of the thread that looks. One at a time does.
+impl PolledWaits {
     /// Looks at a thread, if it has made a hit.
-    pub(crate) fn look(&mut self, thread: u64, waits: &PolledWaits) {
-        if waits.owner.load(Acquire) == thread {
-            let tid = waits.tid.load(Relaxed);
+    pub(crate) fn look(&self, thread: u64) {
+        if self.owner.load(Acquire) == thread {
+            let tid = self.tid.load(Relaxed);
             let before = time::monotonic();
             let blocked = blocked(|| turns(tid), || system_call(tid));
-            self.see(thread, waits, [before, time::monotonic()], blocked);
+            self.see(thread, [before, time::monotonic()], blocked);
         }
     }
 
-    /// Forgets a thread that has ended.
-    pub(crate) fn end(&mut self, thread: u64) {
-        self.0.remove(&thread);
+    /// Sees that the thread has ended, or is not blocked.
+    pub(crate) fn end(&self) {
+        self.blocked.store(0, Relaxed);
     }
 
     /// Sees that a thread is blocked between two times, or not.
-    fn see(
-        &mut self,
-        thread: u64,
-        waits: &PolledWaits,
-        [before, after]: [u64; 2],
-        blocked: Option<(u64, SystemCall)>,
-    ) {
-        let known = Polled::load(&waits.current);
-        let Some((turns, call)) = blocked else { return self.end(thread) };
-        if self.0.insert(thread, turns) == Some(turns) {
-            return waits.publish(Polled { end: before, ..known });
+    fn see(&self, thread: u64, [before, after]: [u64; 2], blocked: Option<(u64, SystemCall)>) {
+        let known = Polled::load(&self.current);
+        let Some((turns, call)) = blocked else { return self.end() };
+        if known.thread == thread && self.blocked.load(Relaxed) == turns {
+            return self.publish(Polled { end: before, ..known });
         }
-        waits.put(known);
-        waits.publish(Polled { thread, begin: after, end: after, call });
+        self.put(known);
+        self.publish(Polled { thread, begin: after, end: after, call });
+        self.blocked.store(turns, Relaxed);
     }
 
     /// Passes on the waits of a thread that it has not taken. The last one may continue.
-    pub(crate) fn last(&self, thread: u64, waits: &PolledWaits, mut each: impl FnMut(Found)) {
+    pub(crate) fn last(&self, thread: u64, mut each: impl FnMut(Found)) {
         let mut of_thread = |of, found| {
             if of == thread {
                 each(found);
             }
         };
-        let last = waits.look_at_queue(waits.until(), &mut of_thread);
-        let current = Polled::load(&waits.current);
-        let continues = self.0.contains_key(&thread);
+        let last = self.look_at_queue(self.until(), &mut of_thread);
+        let current = Polled::load(&self.current);
+        let continues = self.blocked.load(Relaxed) != 0;
         if current.begin > last && (continues || current.has_lasted()) {
             of_thread(current.thread, current.wait((!continues).then_some(current.end)));
         }
@@ -281,10 +283,10 @@ mod tests {
 
     #[test]
     fn a_wait_lasts_from_look_to_look_without_a_turn_in_between() {
-        let (waits, mut poller) = (PolledWaits::default(), Poller::default());
+        let waits = PolledWaits::default();
         assert_eq!(taken(&waits, 7), []);
-        let mut see = |at, turns: Option<u64>| {
-            poller.see(7, &waits, [at, at + 1], turns.map(|turns| (turns, READ)));
+        let see = |at, turns: Option<u64>| {
+            waits.see(7, [at, at + 1], turns.map(|turns| (turns, READ)));
         };
         see(10, Some(3));
         see(20, Some(3));
@@ -296,33 +298,33 @@ mod tests {
         see(70, None);
         see(80, None);
         see(90, Some(7));
-        let last = |poller: &Poller| {
+        let last = || {
             let mut last = Vec::new();
-            poller.last(7, &waits, |found| last.push(found));
+            waits.last(7, |found| last.push(found));
             last
         };
         let wait = |begin, end| Polled { thread: 7, begin, end: 0, call: READ }.wait(end);
-        assert_eq!(last(&poller), [wait(11, Some(30)), wait(51, Some(60)), wait(91, None)]);
+        assert_eq!(last(), [wait(11, Some(30)), wait(51, Some(60)), wait(91, None)]);
         assert_eq!(taken(&waits, 7), [(7, Some([11, 30])), (7, Some([51, 60]))]);
         // The hit was after the look, so that wait is over, too.
-        assert_eq!((last(&poller), taken(&waits, 7)), (vec![], vec![]));
-        poller.see(7, &waits, [100, 101], Some((7, READ)));
+        assert_eq!((last(), taken(&waits, 7)), (vec![], vec![]));
+        waits.see(7, [100, 101], Some((7, READ)));
         assert_eq!(taken(&waits, 7), []);
-        poller.see(7, &waits, [110, 111], Some((8, READ)));
-        poller.see(7, &waits, [120, 121], Some((8, READ)));
-        poller.end(7);
-        assert_eq!(last(&poller), [wait(111, Some(120))]);
+        waits.see(7, [110, 111], Some((8, READ)));
+        waits.see(7, [120, 121], Some((8, READ)));
+        waits.end();
+        assert_eq!(last(), [wait(111, Some(120))]);
         // A later thread gets the memory, and hands on what the one before had left.
         assert_eq!(taken(&waits, 8), [(7, Some([111, 120]))]);
     }
 
     #[test]
     fn waits_without_room_are_told() {
-        let (waits, mut poller) = (PolledWaits::default(), Poller::default());
+        let waits = PolledWaits::default();
         for turns in 0..40 {
             let at = turns * 10 + 10;
-            poller.see(7, &waits, [at, at + 1], Some((turns, READ)));
-            poller.see(7, &waits, [at + 5, at + 6], Some((turns, READ)));
+            waits.see(7, [at, at + 1], Some((turns, READ)));
+            waits.see(7, [at + 5, at + 6], Some((turns, READ)));
         }
         let all = taken(&waits, 7);
         // The queue has the first 32, and the last one is current.

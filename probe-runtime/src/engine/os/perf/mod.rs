@@ -30,7 +30,7 @@ use super::process::page_size;
 
 pub(crate) use page::{EventTimes, Page};
 pub(crate) use switches::{Switch, SwitchBuffer, Turn};
-pub(crate) use task::{SystemCall, is_proc_ours, system_call, turns};
+pub(crate) use task::{SystemCall, system_call, tells_calls, turns};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,7 +1,9 @@
 //! What `/proc/self/task` tells of a thread: its system call (`proc_pid_syscall(5)`), and how often
 //! it got its turn (the kernel's sched-stats.rst). A process may read that of its own threads.
 
-use std::fs;
+use std::{fs, process};
+
+use crate::engine::os::thread;
 
 /// A system call, in the words of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -62,10 +64,12 @@ pub(crate) fn turns(thread: u32) -> Option<u64> {
     text.split_ascii_whitespace().nth(2)?.parse().ok().filter(|turns| *turns != 0)
 }
 
-/// Returns whether `/proc` has the ids of this process: that of another PID namespace has others.
-pub(crate) fn is_proc_ours() -> bool {
+/// Returns whether `/proc` tells the system calls of this process's threads. That of another PID
+/// namespace has other ids, and a process that may not be dumped can't read the file.
+pub(crate) fn tells_calls() -> bool {
     let shown = fs::read_link("/proc/self").ok();
-    shown.is_some_and(|it| it.to_str() == Some(&std::process::id().to_string()))
+    let are_ids_ours = shown.is_some_and(|it| it.to_str() == Some(&process::id().to_string()));
+    are_ids_ours && fs::read(format!("/proc/self/task/{}/syscall", thread::id())).is_ok()
 }
 
 /// Parses the file: the number of a call, then its arguments; `running`; or -1 and two addresses.
