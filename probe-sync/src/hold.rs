@@ -7,13 +7,13 @@
 //! | holds | the first field |
 //! |---|---|
 //! | [`Exclusive`] | the lock's address |
-//! | [`OnThread`]: many at a time, each of another thread | the lock's address, and the thread |
-//! | `Drawn`: any | a number that the guard keeps |
+//! | [`Drawn`]: any number at a time | a number that the guard keeps |
 //!
-//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and `Drawn` its number.
+//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and [`Drawn`] its number.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::name::Name;
 
@@ -34,18 +34,18 @@ impl Key for Exclusive {
     }
 }
 
-/// A lock has one such hold of each thread at a time. The second one of a thread replaces the
-/// first, whose time is not known.
+/// A hold has a number of its own, from its first hit on.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct OnThread;
+pub struct Drawn(usize);
 
-impl Key for OnThread {
+impl Key for Drawn {
     #[inline(always)]
-    fn number(&mut self, name: &Name) -> usize {
-        thread_local!(static HERE: u8 = const { 0 });
-        // The upper bits of the one meet the lower bits of the other.
-        let thread = HERE.with(|here| std::ptr::from_ref(here).addr());
-        name.address() ^ thread.rotate_left(usize::BITS / 2)
+    fn number(&mut self, _: &Name) -> usize {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        if self.0 == 0 {
+            self.0 = LAST.fetch_add(1, Relaxed) + 1;
+        }
+        self.0
     }
 }
 

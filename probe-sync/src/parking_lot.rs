@@ -10,7 +10,13 @@
 //! SESSIONS.lock().push(7);
 //! ```
 //!
-//! A guard that is sent to another thread ends a reader's hold on that one, where it is unknown.
+//! A raw lock keeps no number of a reader's hold, and is not told which of them ends. So the hold is
+//! that of the thread:
+//! - A recursive read has no hold, and cancels the one that its thread has. The releases of both
+//!   have no partner.
+//! - If a thread reads twice otherwise, the first hold has no time, and the first release is taken
+//!   for the end of the second.
+//! - A guard that is sent to another thread ends a hold of that one, or none.
 
 // Safety: relies on each function doing what the original's function of the same name does.
 #![expect(unsafe_code, reason = "see above")]
@@ -21,8 +27,22 @@ use lock_api::{
 };
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, OnThread, Sites, hold};
+use crate::hold::{Exclusive, Key, Sites, hold};
 use crate::name::{Name, Probed};
+
+/// A lock has one such hold of each thread at a time.
+#[derive(Clone, Copy, Default, Debug)]
+struct OnThread;
+
+impl Key for OnThread {
+    #[inline(always)]
+    fn number(&mut self, name: &Name) -> usize {
+        thread_local!(static HERE: u8 = const { 0 });
+        // The upper bits of the one meet the lower bits of the other.
+        let thread = HERE.with(|here| std::ptr::from_ref(here).addr());
+        name.address() ^ thread.rotate_left(usize::BITS / 2)
+    }
+}
 
 hold! {
     /// A mutex is held.
@@ -324,12 +344,16 @@ unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
     #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared_recursive(&self) {
         self.original.lock_shared_recursive();
-        Read::begin(&self.name);
+        Read::lose(&self.name, OnThread);
     }
 
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_recursive())
+        let is_acquired = self.original.try_lock_shared_recursive();
+        if is_acquired {
+            Read::lose(&self.name, OnThread);
+        }
+        is_acquired
     }
 }
 

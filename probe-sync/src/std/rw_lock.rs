@@ -4,12 +4,12 @@ use std::sync::{self, LockResult, TryLockResult};
 
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Guard, OnThread, hold};
+use crate::hold::{Drawn, Exclusive, Guard, hold};
 use crate::name::{Name, Probed};
 
 hold! {
-    /// An [`RwLock`] is held by a reader. The original guard stays on its thread.
-    pub Read(OnThread), "hold_read"
+    /// An [`RwLock`] is held by a reader.
+    pub Read(Drawn), "hold_read"
 }
 hold! {
     /// An [`RwLock`] is held by a writer.

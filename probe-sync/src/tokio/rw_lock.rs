@@ -1,27 +1,10 @@
 //! `tokio::sync::RwLock` with probes.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Guard, Key, hold};
+use crate::hold::{Drawn, Exclusive, Guard, hold};
 use crate::name::{Name, Probed};
-
-/// A hold has a number of its own, from its first hit on.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Drawn(usize);
-
-impl Key for Drawn {
-    #[inline(always)]
-    fn number(&mut self, _: &Name) -> usize {
-        static LAST: AtomicUsize = AtomicUsize::new(0);
-        if self.0 == 0 {
-            self.0 = LAST.fetch_add(1, Relaxed) + 1;
-        }
-        self.0
-    }
-}
 
 hold! {
     /// An [`RwLock`] is held by a reader. Its guard may go to another thread.

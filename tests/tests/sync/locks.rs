@@ -12,7 +12,7 @@ use probe_runtime::{Aggregate, Count, Latency, select};
 use probe_sync::{Condvar, Guard, Mutex, Name, Probed, RwLock, RwLockReadGuard};
 use probe_tests::turn::turn;
 
-use crate::recorder::{Recorder, calls, groups, thread_b};
+use crate::recorder::{Holds, Recorder, calls, groups, thread_b};
 
 const MUTEX: &str = "probe_sync::std::mutex::*";
 const ALL: &str = "probe_sync::std::**";
@@ -100,16 +100,17 @@ fn readers_hold_a_lock_together() {
 }
 
 #[test]
-fn the_second_read_of_a_thread_hides_the_first() {
+fn reads_of_a_thread_end_in_any_order() {
     let _turn = turn();
     let lock = RwLock::new(1);
+    let holds = Holds::attached("probe_sync::std::rw_lock::hold_read");
     let latency = select("probe_sync::std::rw_lock::hold_read").unwrap().attach(Latency::new()).unwrap();
-    let (outer, inner) = (lock.read().unwrap(), lock.read().unwrap());
-    drop(inner);
-    drop(outer);
-    let latencies = latency.latencies();
-    let unpaired = latencies[0].unpaired();
-    assert_eq!((latencies[0].calls(), unpaired.without_entry, unpaired.without_exit), (1, 1, 1));
+    let (first, second) = (lock.read().unwrap(), lock.read().unwrap());
+    drop(first);
+    let third = lock.try_read().unwrap();
+    drop((third, second));
+    assert_eq!(holds.of_all(), ["+1", "+2", "-1", "+3", "-3", "-2"]);
+    assert_eq!(calls(&latency), [("std::rw_lock::hold_read".into(), 3, 6, 0)]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use probe_sync::parking_lot::{
 };
 use probe_tests::turn::turn;
 
-use crate::recorder::{Recorder, calls, thread_b};
+use crate::recorder::{Holds, Recorder, calls, thread_b};
 
 const ALL: &str = "probe_sync::parking_lot::*";
 
@@ -83,6 +83,26 @@ fn readers_hold_a_lock_together() {
             ("parking_lot::write".into(), 1, 0, 0),
         ]
     );
+}
+
+#[test]
+fn a_recursive_read_has_no_hold() {
+    let _turn = turn();
+    let lock = RwLock::new(1);
+    let holds = Holds::attached("probe_sync::parking_lot::hold_read");
+    let latency = select("probe_sync::parking_lot::hold_read").unwrap().attach(Latency::new()).unwrap();
+    let (first, second) = (lock.read(), lock.read_recursive());
+    drop(first);
+    drop(second);
+    drop(lock.read());
+    let third = lock.read();
+    drop(lock.try_read_recursive());
+    drop(third);
+    assert_eq!(holds.of_all(), ["+1", "~1", "-?", "-?", "+2", "-2", "+3", "~3", "-?", "-?"]);
+    let latencies = latency.latencies();
+    let unpaired = latencies[0].unpaired();
+    assert_eq!((latencies[0].calls(), unpaired.cancelled, unpaired.without_entry), (1, 2, 4));
+    assert_eq!((unpaired.without_exit, unpaired.pending), (0, 0));
 }
 
 #[test]
