@@ -217,11 +217,12 @@ unsafe impl<R: RawMutexFair> RawMutexFair for Probed<R> {
         unsafe { self.original.unlock_fair() }
     }
 
-    // The hold continues, also if another thread gets the lock in between.
     #[inline]
     unsafe fn bump(&self) {
+        Held::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump() }
+        Held::begin(&self.name);
     }
 }
 
@@ -316,14 +317,18 @@ unsafe impl<R: RawRwLockFair> RawRwLockFair for Probed<R> {
 
     #[inline]
     unsafe fn bump_shared(&self) {
+        Read::end(&self.name, OnThread);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump_shared() }
+        Read::begin(&self.name);
     }
 
     #[inline]
     unsafe fn bump_exclusive(&self) {
+        Written::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump_exclusive() }
+        Written::begin(&self.name);
     }
 }
 

@@ -52,10 +52,54 @@ fn all_ways_to_acquire_a_mutex_begin_a_hold() {
     assert_eq!(
         calls(&latency),
         [
-            ("parking_lot::hold".into(), 5, 10, 0),
+            ("parking_lot::hold".into(), 6, 12, 0),
             ("parking_lot::lock".into(), 3, 0, 0),
             ("parking_lot::lock_for".into(), 2, 0, 0),
         ]
+    );
+}
+
+/// A thread that waits gets the lock in between.
+#[test]
+fn another_thread_holds_a_lock_during_a_bump() {
+    let _turn = turn();
+    let lock = Mutex::from_raw(RawMutex::named("bumped"), 0);
+    let recorded = Recorder::attached(ALL);
+    let holds = Holds::attached("probe_sync::parking_lot::hold");
+    let mut guard = lock.lock();
+    thread::scope(|scope| {
+        thread_b(scope, || *lock.lock() += 1);
+        recorded.wait_for("b +lock");
+        // The waiter may not yet be in the queue, where alone a bump sees it.
+        while *guard == 0 {
+            MutexGuard::bump(&mut guard);
+            thread::yield_now();
+        }
+    });
+    drop(guard);
+    let of_b = ["b +lock lock=bumped", "b +hold lock=bumped", "b <hold", "b -lock", "b >hold", "b -hold"];
+    assert_eq!(recorded.of("b"), of_b);
+    // One after the other.
+    let count = holds.of_all().len() / 2;
+    let expected: Vec<_> = (1..=count).flat_map(|it| [format!("+{it}"), format!("-{it}")]).collect();
+    assert_eq!(holds.of_all(), expected);
+}
+
+#[test]
+fn bumps_divide_holds_of_a_lock() {
+    let _turn = turn();
+    let lock = RwLock::new(1);
+    let latency = select("probe_sync::parking_lot::hold_*").unwrap().attach(Latency::new()).unwrap();
+    let mut reader = lock.read();
+    RwLockReadGuard::bump(&mut reader);
+    drop(reader);
+    let mut writer = lock.write();
+    RwLockWriteGuard::bump(&mut writer);
+    RwLockWriteGuard::bump(&mut writer);
+    drop(writer);
+    assert_eq!(
+        calls(&latency),
+        [("parking_lot::hold_read".into(), 2, 4, 0), ("parking_lot::hold_write".into(), 3, 6, 0)]
     );
 }
 
