@@ -108,7 +108,22 @@ macro_rules! site {
     };
 }
 
-pub(crate) use {hold, site};
+/// Defines functions that wait for a lock, with probes of their names in the module of the macro's
+/// call. The call of such a probe ends at the acquisition, and the hold begins after it.
+macro_rules! waits {
+    ($($probe:ident),+) => {
+        $(
+            /// Waits for a lock.
+            #[inline]
+            #[probe(args(lock = %name, name = name.text(), at = name.address()))]
+            fn $probe<R>(name: &Name, acquire: impl FnOnce() -> R) -> R {
+                acquire()
+            }
+        )+
+    };
+}
+
+pub(crate) use {hold, site, waits};
 
 /// A hold under way; its drop is the end.
 pub(crate) struct Hold<'a, S: Sites> {

@@ -27,7 +27,7 @@ use lock_api::{
 };
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Key, Sites, hold};
+use crate::hold::{Exclusive, Key, Sites, hold, waits};
 use crate::name::{Name, Probed};
 
 /// A lock has one such hold of each thread at a time.
@@ -60,6 +60,11 @@ hold! {
     /// A lock is held by a reader that may become a writer.
     Upgradable(Exclusive), "hold_upgradable"
 }
+
+waits!(
+    lock, lock_for, lock_until, read, write, read_recursive, read_for, read_until, write_for, write_until,
+    upgradable_read, upgrade
+);
 
 /// The raw lock of `parking_lot::Mutex`, with probes.
 ///
@@ -184,9 +189,8 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Probed<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock(&self) {
-        self.original.lock();
+        lock(&self.name, || self.original.lock());
         Held::begin(&self.name);
     }
 
@@ -232,15 +236,13 @@ unsafe impl<R: RawMutexTimed> RawMutexTimed for Probed<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "lock_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_for(&self, limit: R::Duration) -> bool {
-        held::<Held>(&self.name, self.original.try_lock_for(limit))
+        held::<Held>(&self.name, lock_for(&self.name, || self.original.try_lock_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "lock_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_until(&self, end: R::Instant) -> bool {
-        held::<Held>(&self.name, self.original.try_lock_until(end))
+        held::<Held>(&self.name, lock_until(&self.name, || self.original.try_lock_until(end)))
     }
 }
 
@@ -251,9 +253,8 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared(&self) {
-        self.original.lock_shared();
+        read(&self.name, || self.original.lock_shared());
         Read::begin(&self.name);
     }
 
@@ -270,9 +271,8 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
     }
 
     #[inline]
-    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_exclusive(&self) {
-        self.original.lock_exclusive();
+        write(&self.name, || self.original.lock_exclusive());
         Written::begin(&self.name);
     }
 
@@ -346,9 +346,8 @@ unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Probed<R> {
 // SAFETY: as above.
 unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
     #[inline]
-    #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared_recursive(&self) {
-        self.original.lock_shared_recursive();
+        read_recursive(&self.name, || self.original.lock_shared_recursive());
         Read::lose(&self.name, OnThread);
     }
 
@@ -368,36 +367,31 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Probed<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "read_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_for(&self, limit: R::Duration) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_for(limit))
+        held::<Read>(&self.name, read_for(&self.name, || self.original.try_lock_shared_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "read_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_until(&self, end: R::Instant) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_until(end))
+        held::<Read>(&self.name, read_until(&self.name, || self.original.try_lock_shared_until(end)))
     }
 
     #[inline]
-    #[probe(name = "write_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_for(&self, limit: R::Duration) -> bool {
-        held::<Written>(&self.name, self.original.try_lock_exclusive_for(limit))
+        held::<Written>(&self.name, write_for(&self.name, || self.original.try_lock_exclusive_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "write_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_until(&self, end: R::Instant) -> bool {
-        held::<Written>(&self.name, self.original.try_lock_exclusive_until(end))
+        held::<Written>(&self.name, write_until(&self.name, || self.original.try_lock_exclusive_until(end)))
     }
 }
 
 // SAFETY: as above.
 unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     #[inline]
-    #[probe(name = "upgradable_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_upgradable(&self) {
-        self.original.lock_upgradable();
+        upgradable_read(&self.name, || self.original.lock_upgradable());
         Upgradable::begin(&self.name);
     }
 
@@ -414,11 +408,10 @@ unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     }
 
     #[inline]
-    #[probe(name = "upgrade", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     unsafe fn upgrade(&self) {
         Upgradable::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
-        unsafe { self.original.upgrade() }
+        upgrade(&self.name, || unsafe { self.original.upgrade() });
         Written::begin(&self.name);
     }
 

@@ -77,16 +77,14 @@ impl<T> Probed<sync::RwLock<T>> {
 
 impl<T: ?Sized> Probed<sync::RwLock<T>> {
     /// As `tokio::sync::RwLock::read`.
-    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
-        Guard::new(&self.name, self.original.read().await)
+        Guard::new(&self.name, self.wait_read().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_read`.
     #[track_caller]
-    #[probe(name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
-        Guard::new(&self.name, self.original.blocking_read())
+        Guard::new(&self.name, self.wait_blocking_read())
     }
 
     /// As `tokio::sync::RwLock::try_read`.
@@ -95,16 +93,14 @@ impl<T: ?Sized> Probed<sync::RwLock<T>> {
     }
 
     /// As `tokio::sync::RwLock::write`.
-    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
-        Guard::new(&self.name, self.original.write().await)
+        Guard::new(&self.name, self.wait_write().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_write`.
     #[track_caller]
-    #[probe(name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
-        Guard::new(&self.name, self.original.blocking_write())
+        Guard::new(&self.name, self.wait_blocking_write())
     }
 
     /// As `tokio::sync::RwLock::try_write`.
@@ -118,6 +114,31 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let (name, original) = self.end();
         Guard::new(name, original.downgrade())
+    }
+}
+
+// The calls of the probes: they end at the acquisition, and the hold begins after it.
+impl<T: ?Sized> Probed<sync::RwLock<T>> {
+    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    async fn wait_read(&self) -> sync::RwLockReadGuard<'_, T> {
+        self.original.read().await
+    }
+
+    #[track_caller]
+    #[probe(name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn wait_blocking_read(&self) -> sync::RwLockReadGuard<'_, T> {
+        self.original.blocking_read()
+    }
+
+    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    async fn wait_write(&self) -> sync::RwLockWriteGuard<'_, T> {
+        self.original.write().await
+    }
+
+    #[track_caller]
+    #[probe(name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn wait_blocking_write(&self) -> sync::RwLockWriteGuard<'_, T> {
+        self.original.blocking_write()
     }
 }
 

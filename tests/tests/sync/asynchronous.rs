@@ -28,8 +28,8 @@ fn a_future_waits_until_another_one_releases() {
     drop(guard);
     assert!(poll().is_ready());
     let hits = [
-        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "a +lock lock=contended",
-        "a <lock", "a >hold", "a -hold", "a >lock", "a +hold lock=contended", "a <hold", "a -lock",
+        "a +lock lock=contended", "a -lock", "a +hold lock=contended", "a <hold", "a +lock lock=contended",
+        "a <lock", "a >hold", "a -hold", "a >lock", "a -lock", "a +hold lock=contended", "a <hold",
         "a >hold", "a -hold",
     ];
     assert_eq!(recorded.of(""), hits);

@@ -29,8 +29,8 @@ fn a_thread_waits_until_another_one_releases() {
         drop(guard);
     });
     let hits = [
-        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "b +lock lock=contended",
-        "a >hold", "a -hold", "b +hold lock=contended", "b <hold", "b -lock", "b >hold", "b -hold",
+        "a +lock lock=contended", "a -lock", "a +hold lock=contended", "a <hold", "b +lock lock=contended",
+        "a >hold", "a -hold", "b -lock", "b +hold lock=contended", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of(""), hits);
     assert_eq!(*lock.lock().unwrap(), 1);
@@ -93,8 +93,8 @@ fn readers_hold_a_lock_together() {
             ("std::rw_lock::write".into(), 1, 0, 0),
         ]
     );
-    let of_b = "+read lock=routes, +hold_read lock=routes, <hold_read, -read, >hold_read, -hold_read, \
-                +write lock=routes, +hold_write lock=routes, <hold_write, -write, >hold_write, -hold_write";
+    let of_b = "+read lock=routes, -read, +hold_read lock=routes, <hold_read, >hold_read, -hold_read, \
+                +write lock=routes, -write, +hold_write lock=routes, <hold_write, >hold_write, -hold_write";
     let found: Vec<_> = recorded.of("b").iter().map(|hit| hit[2..].to_owned()).collect();
     assert_eq!(found.join(", "), of_b);
 }
@@ -128,7 +128,7 @@ fn a_hold_ends_where_a_condition_is_waited_for() {
         is_ready.notify_all();
     });
     let of_b = [
-        "b +lock lock=ready", "b +hold lock=ready", "b <hold", "b -lock", "b >hold", "b -hold",
+        "b +lock lock=ready", "b -lock", "b +hold lock=ready", "b <hold", "b >hold", "b -hold",
         "b +wait lock=ready", "b -wait", "b +hold lock=ready", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of("b"), of_b);
@@ -228,6 +228,7 @@ fn locks_have_names_or_places() {
 #[test]
 fn types_are_what_the_originals_are() {
     fn is_shared<T: Send + Sync>(_: &T) {}
+    let _turn = turn();
     let dynamic: Arc<Mutex<dyn Debug + Send>> = Arc::new(Mutex::new(7));
     is_shared(&dynamic);
     assert_eq!(format!("{dynamic:?}"), format!("{:?}", std::sync::Mutex::new(7)));

@@ -26,8 +26,8 @@ fn a_thread_waits_until_another_one_releases() {
         drop(guard);
     });
     let hits = [
-        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "b +lock lock=contended",
-        "a >hold", "a -hold", "b +hold lock=contended", "b <hold", "b -lock", "b >hold", "b -hold",
+        "a +lock lock=contended", "a -lock", "a +hold lock=contended", "a <hold", "b +lock lock=contended",
+        "a >hold", "a -hold", "b -lock", "b +hold lock=contended", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of(""), hits);
 }
@@ -77,7 +77,7 @@ fn another_thread_holds_a_lock_during_a_bump() {
         }
     });
     drop(guard);
-    let of_b = ["b +lock lock=bumped", "b +hold lock=bumped", "b <hold", "b -lock", "b >hold", "b -hold"];
+    let of_b = ["b +lock lock=bumped", "b -lock", "b +hold lock=bumped", "b <hold", "b >hold", "b -hold"];
     assert_eq!(recorded.of("b"), of_b);
     // One after the other.
     let count = holds.of_all().len() / 2;
