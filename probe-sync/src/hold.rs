@@ -79,7 +79,8 @@ macro_rules! hold {
             fn begin(name: &crate::name::Name) -> Self::Key {
                 let mut key = Self::Key::default();
                 crate::hold::site!(
-                    Entry, $probe, key, name, "lock" = display(name), "name" = value(&name.text())
+                    Entry, $probe, key, name,
+                    "lock" = display(name), "name" = value(&name.text()), "at" = value(&name.address())
                 );
                 crate::hold::site!(Suspend, $probe, key, name);
                 key

@@ -30,12 +30,15 @@
 //! | probe, below `probe_sync` | a call of it | fields of the entry |
 //! |---|---|---|
 //! | `**::{lock, read, write}` and others that wait; `std::condvar::wait` | from the request to the acquisition | `lock`, `name`, `at` |
-//! | `**::{hold, hold_read, hold_write}` | from the acquisition to the release | `future`, `lock`, `name` |
+//! | `**::{hold, hold_read, hold_write}` | from the acquisition to the release | `future`, `lock`, `name`, `at` |
 //! | `**::{send, recv, try_send, try_recv}` and others | the operation, with its wait | `channel`, `name`, `len` |
 //!
 //! - `lock` and `channel` are the given name, or the file and line of the creation, for groups:
 //!   `latency by(lock)`. `name` is the given name, or the file, for conditions:
 //!   `[name == "sessions"]`. `at` is the lock's address, which tells locks of one place apart.
+//! - Locks of one derived `Default` share its line. Where a function is passed by name
+//!   (`map(Mutex::new)`), or a library calls it (`Arc::default()`), the line is that library's. Name
+//!   such locks, or group by `at`. Locks of `parking_lot` get names as its module says.
 //! - `len` is the number of messages when the operation begins. `std`'s channels don't tell it, and
 //!   neither does `tokio`'s unbounded sender.
 //! - A wait of `tokio` is a future: one that is dropped is cancelled.

@@ -1,17 +1,19 @@
 //! `parking_lot` with probes, and any raw lock of `lock_api`.
 //!
 //! The locks are `lock_api`'s own, so they have all of its methods and guards. Those that its `new`
-//! creates have the name `unnamed`; `from_raw` takes a raw lock with a name:
+//! creates all have the name `unnamed`; `from_raw` takes a raw lock with a name, or with its place:
 //!
 //! ```
 //! use probe_sync::parking_lot::{Mutex, RawMutex};
 //!
 //! static SESSIONS: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::named("sessions"), Vec::new());
+//! static ROUTES: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::here(), Vec::new());
 //! SESSIONS.lock().push(7);
+//! ROUTES.lock().push(7);
 //! ```
 //!
-//! A raw lock keeps no number of a reader's hold, and is not told which of them ends. So the hold is
-//! that of the thread:
+//! A raw lock keeps no number of a reader's hold, and is not told which of them ends. It takes that
+//! of the thread:
 //! - A recursive read has no hold, and cancels the one that its thread has. The releases of both
 //!   have no partner.
 //! - If a thread reads twice otherwise, the first hold has no time, and the first release is taken
@@ -158,6 +160,12 @@ pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 
 impl RawMutex {
+    /// Creates a raw lock that is named after this place.
+    #[track_caller]
+    pub const fn here() -> Self {
+        Self::with(Name::here(), lock_api::RawMutex::INIT)
+    }
+
     /// Creates a raw lock with a name.
     pub const fn named(name: &'static str) -> Self {
         Self::with(Name::given(name), lock_api::RawMutex::INIT)
@@ -165,6 +173,12 @@ impl RawMutex {
 }
 
 impl RawRwLock {
+    /// Creates a raw lock that is named after this place.
+    #[track_caller]
+    pub const fn here() -> Self {
+        Self::with(Name::here(), lock_api::RawRwLock::INIT)
+    }
+
     /// Creates a raw lock with a name.
     pub const fn named(name: &'static str) -> Self {
         Self::with(Name::given(name), lock_api::RawRwLock::INIT)

@@ -226,6 +226,28 @@ fn locks_have_names_or_places() {
 }
 
 #[test]
+fn locks_of_one_name_are_told_apart_by_address() {
+    let _turn = turn();
+    let locks = [Mutex::named("same", 1), Mutex::named("same", 2)];
+    let of = |probe: &str| {
+        let set = select(&format!("probe_sync::std::mutex::{probe}")).unwrap();
+        set.attach(Aggregate::new("latency by(lock, at)").unwrap()).unwrap()
+    };
+    let (waits, holds) = (of("lock"), of("hold"));
+    for lock in [&locks[0], &locks[1], &locks[0]] {
+        drop(lock.lock().unwrap());
+    }
+    let counts =
+        |of: &Aggregate| groups(of).into_iter().map(|(keys, count, _)| (keys, count)).collect::<Vec<_>>();
+    let (waits, holds) = (counts(&waits), counts(&holds));
+    assert_eq!(waits, holds);
+    let (mut counts, names): (Vec<_>, Vec<_>) =
+        holds.into_iter().map(|(keys, count)| (count, keys[0].clone())).unzip();
+    counts.sort_unstable();
+    assert_eq!((counts, names), (vec![1, 2], vec!["same".to_owned(); 2]));
+}
+
+#[test]
 fn types_are_what_the_originals_are() {
     fn is_shared<T: Send + Sync>(_: &T) {}
     let _turn = turn();

@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Latency, select};
+use probe_runtime::{Aggregate, Latency, select};
 use probe_sync::parking_lot::{
     Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
     RwLockWriteGuard,
 };
 use probe_tests::turn::turn;
 
-use crate::recorder::{Holds, Recorder, calls, thread_b};
+use crate::recorder::{Holds, Recorder, calls, groups, thread_b};
 
 const ALL: &str = "probe_sync::parking_lot::*";
 
@@ -30,6 +30,21 @@ fn a_thread_waits_until_another_one_releases() {
         "a >hold", "a -hold", "b -lock", "b +hold lock=contended", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of(""), hits);
+}
+
+#[test]
+fn locks_have_names_or_places() {
+    let _turn = turn();
+    let waits = select("probe_sync::parking_lot::lock, probe_sync::parking_lot::read").unwrap();
+    let waits = waits.attach(Aggregate::new("count by(lock)").unwrap()).unwrap();
+    let (mutex, line) = (Mutex::from_raw(RawMutex::here(), 1), line!());
+    let (lock, line_of_lock) = (RwLock::from_raw(RawRwLock::here(), 1), line!());
+    drop((mutex.lock(), lock.read(), Mutex::new(1).lock(), Mutex::new(1).lock()));
+    let place = |line| vec![format!("{}:{line}", file!())];
+    let mut expected = [(place(line), 1), (place(line_of_lock), 1), (vec!["unnamed".to_owned()], 2)];
+    expected.sort();
+    let found: Vec<_> = groups(&waits).into_iter().map(|(keys, count, _)| (keys, count)).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]
