@@ -36,9 +36,9 @@
 //! - `lock` and `channel` are the given name, or the file and line of the creation, for groups:
 //!   `latency by(lock)`. `name` is the given name, or the file, for conditions:
 //!   `[name == "sessions"]`. `at` is the lock's address, which tells locks of one place apart.
-//! - Locks of one derived `Default` share its line. Where a function is passed by name
-//!   (`map(Mutex::new)`), or a library calls it (`Arc::default()`), the line is that library's. Name
-//!   such locks, or group by `at`. Locks of `parking_lot` get names as its module says.
+//! - Locks of one derived `Default` share its line. A function that is passed by name, as in
+//!   `map(Mutex::new)`, or that a library calls, as `Arc::default()` does, names locks after a line
+//!   of that library: give these a name, or group by `at`. `parking_lot` tells how it names locks.
 //! - `len` is the number of messages when the operation begins. `std`'s channels don't tell it, and
 //!   neither does `tokio`'s unbounded sender.
 //! - A wait of `tokio` is a future: one that is dropped is cancelled.

@@ -1,13 +1,14 @@
 //! `parking_lot` with probes, and any raw lock of `lock_api`.
 //!
 //! The locks are `lock_api`'s own, so they have all of its methods and guards. Those that its `new`
-//! creates all have the name `unnamed`; `from_raw` takes a raw lock with a name, or with its place:
+//! creates all have the name `unnamed`. [`const_mutex`] and [`const_rwlock`] name a lock after the
+//! place of their call, and `from_raw` takes a raw lock with a name:
 //!
 //! ```
-//! use probe_sync::parking_lot::{Mutex, RawMutex};
+//! use probe_sync::parking_lot::{Mutex, RawMutex, const_mutex};
 //!
 //! static SESSIONS: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::named("sessions"), Vec::new());
-//! static ROUTES: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::here(), Vec::new());
+//! static ROUTES: Mutex<Vec<u32>> = const_mutex(Vec::new());
 //! SESSIONS.lock().push(7);
 //! ROUTES.lock().push(7);
 //! ```
@@ -24,8 +25,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use lock_api::{
-    RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive, RawRwLockTimed,
-    RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
+    RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive,
+    RawRwLockRecursiveTimed, RawRwLockTimed, RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
+    RawRwLockUpgradeFair, RawRwLockUpgradeTimed,
 };
 use probe_runtime::probe;
 
@@ -64,8 +66,9 @@ hold! {
 }
 
 waits!(
-    lock, lock_for, lock_until, read, write, read_recursive, read_for, read_until, write_for, write_until,
-    upgradable_read, upgrade
+    lock, lock_for, lock_until, read, read_for, read_until, read_recursive, read_recursive_for,
+    read_recursive_until, write, write_for, write_until, upgradable_read, upgradable_read_for,
+    upgradable_read_until, upgrade, upgrade_for, upgrade_until
 );
 
 /// The raw lock of `parking_lot::Mutex`, with probes.
@@ -159,6 +162,76 @@ pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 /// ```
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 
+/// The guard of a part of a [`RwLock`]'s value, for a reader.
+///
+/// ```
+/// use probe_sync::parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
+///
+/// let lock = RwLock::new((7, 'a'));
+/// let number: MappedRwLockReadGuard<'_, u32> = RwLockReadGuard::map(lock.read(), |pair| &pair.0);
+/// assert_eq!(*number, 7);
+/// ```
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a part of a [`RwLock`]'s value, for a writer.
+///
+/// ```
+/// use probe_sync::parking_lot::{MappedRwLockWriteGuard, RwLock, RwLockWriteGuard};
+///
+/// let lock = RwLock::new((7, 'a'));
+/// let mut number: MappedRwLockWriteGuard<'_, u32> =
+///     RwLockWriteGuard::map(lock.write(), |pair| &mut pair.0);
+/// *number += 1;
+/// ```
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
+/// `parking_lot::ReentrantMutex` with probes. A thread that has the lock already does not wait, and
+/// begins no other hold.
+///
+/// ```
+/// let lock = probe_sync::parking_lot::ReentrantMutex::new(7);
+/// assert_eq!((*lock.lock(), *lock.lock()), (7, 7));
+/// ```
+pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, ::parking_lot::RawThreadId, T>;
+
+/// The guard of a [`ReentrantMutex`].
+///
+/// ```
+/// use probe_sync::parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+///
+/// let lock = ReentrantMutex::new(7);
+/// let guard: ReentrantMutexGuard<'_, u32> = lock.lock();
+/// assert_eq!(*guard, 7);
+/// ```
+pub type ReentrantMutexGuard<'a, T> =
+    lock_api::ReentrantMutexGuard<'a, RawMutex, ::parking_lot::RawThreadId, T>;
+
+/// Creates a lock that is named after this place.
+///
+/// ```
+/// use probe_sync::parking_lot::{Mutex, const_mutex};
+///
+/// static SESSIONS: Mutex<Vec<u32>> = const_mutex(Vec::new());
+/// SESSIONS.lock().push(7);
+/// ```
+#[track_caller]
+pub const fn const_mutex<T>(value: T) -> Mutex<T> {
+    Mutex::from_raw(RawMutex::here(), value)
+}
+
+/// Creates a lock that is named after this place.
+///
+/// ```
+/// use probe_sync::parking_lot::{RwLock, const_rwlock};
+///
+/// static ROUTES: RwLock<Vec<u32>> = const_rwlock(Vec::new());
+/// ROUTES.write().push(7);
+/// ```
+#[track_caller]
+pub const fn const_rwlock<T>(value: T) -> RwLock<T> {
+    RwLock::from_raw(RawRwLock::here(), value)
+}
+
 impl RawMutex {
     /// Creates a raw lock that is named after this place.
     #[track_caller]
@@ -192,6 +265,24 @@ const UNNAMED: Name = Name::given("unnamed");
 fn held<S: Sites>(name: &Name, is_acquired: bool) -> bool {
     if is_acquired {
         S::begin(name);
+    }
+    is_acquired
+}
+
+/// Turns the hold of a reader into that of a writer, if it became one.
+#[inline(always)]
+fn upgraded(name: &Name, is_upgraded: bool) -> bool {
+    if is_upgraded {
+        Upgradable::end(name, Exclusive);
+    }
+    held::<Written>(name, is_upgraded)
+}
+
+/// Loses the hold of this thread, if a recursive read was acquired.
+#[inline(always)]
+fn unknown(name: &Name, is_acquired: bool) -> bool {
+    if is_acquired {
+        Read::lose(name, OnThread);
     }
     is_acquired
 }
@@ -367,11 +458,22 @@ unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
 
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
-        let is_acquired = self.original.try_lock_shared_recursive();
-        if is_acquired {
-            Read::lose(&self.name, OnThread);
-        }
-        is_acquired
+        unknown(&self.name, self.original.try_lock_shared_recursive())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockRecursiveTimed> RawRwLockRecursiveTimed for Probed<R> {
+    #[inline]
+    fn try_lock_shared_recursive_for(&self, limit: R::Duration) -> bool {
+        let acquire = || self.original.try_lock_shared_recursive_for(limit);
+        unknown(&self.name, read_recursive_for(&self.name, acquire))
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive_until(&self, end: R::Instant) -> bool {
+        let acquire = || self.original.try_lock_shared_recursive_until(end);
+        unknown(&self.name, read_recursive_until(&self.name, acquire))
     }
 }
 
@@ -432,11 +534,54 @@ unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller's promise.
-        let is_upgraded = unsafe { self.original.try_upgrade() };
-        if is_upgraded {
-            Upgradable::end(&self.name, Exclusive);
-        }
-        held::<Written>(&self.name, is_upgraded)
+        upgraded(&self.name, unsafe { self.original.try_upgrade() })
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeFair> RawRwLockUpgradeFair for Probed<R> {
+    #[inline]
+    unsafe fn unlock_upgradable_fair(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_upgradable_fair() }
+    }
+
+    #[inline]
+    unsafe fn bump_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_upgradable() }
+        Upgradable::begin(&self.name);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeTimed> RawRwLockUpgradeTimed for Probed<R> {
+    #[inline]
+    fn try_lock_upgradable_for(&self, limit: R::Duration) -> bool {
+        let acquire = || self.original.try_lock_upgradable_for(limit);
+        held::<Upgradable>(&self.name, upgradable_read_for(&self.name, acquire))
+    }
+
+    #[inline]
+    fn try_lock_upgradable_until(&self, end: R::Instant) -> bool {
+        let acquire = || self.original.try_lock_upgradable_until(end);
+        held::<Upgradable>(&self.name, upgradable_read_until(&self.name, acquire))
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_for(&self, limit: R::Duration) -> bool {
+        // SAFETY: the caller's promise.
+        let acquire = || unsafe { self.original.try_upgrade_for(limit) };
+        upgraded(&self.name, upgrade_for(&self.name, acquire))
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_until(&self, end: R::Instant) -> bool {
+        // SAFETY: the caller's promise.
+        let acquire = || unsafe { self.original.try_upgrade_until(end) };
+        upgraded(&self.name, upgrade_until(&self.name, acquire))
     }
 }
 

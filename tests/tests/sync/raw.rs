@@ -1,12 +1,12 @@
 //! Locks of `parking_lot`, with `lock_api`'s methods and guards.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use probe_runtime::{Aggregate, Latency, select};
 use probe_sync::parking_lot::{
-    Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard,
+    Mutex, MutexGuard, RawMutex, RawRwLock, ReentrantMutex, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, const_mutex, const_rwlock,
 };
 use probe_tests::turn::turn;
 
@@ -37,8 +37,8 @@ fn locks_have_names_or_places() {
     let _turn = turn();
     let waits = select("probe_sync::parking_lot::lock, probe_sync::parking_lot::read").unwrap();
     let waits = waits.attach(Aggregate::new("count by(lock)").unwrap()).unwrap();
-    let (mutex, line) = (Mutex::from_raw(RawMutex::here(), 1), line!());
-    let (lock, line_of_lock) = (RwLock::from_raw(RawRwLock::here(), 1), line!());
+    let (mutex, line) = (const_mutex(1), line!());
+    let (lock, line_of_lock) = (const_rwlock(1), line!());
     drop((mutex.lock(), lock.read(), Mutex::new(1).lock(), Mutex::new(1).lock()));
     let place = |line| vec![format!("{}:{line}", file!())];
     let mut expected = [(place(line), 1), (place(line_of_lock), 1), (vec!["unnamed".to_owned()], 2)];
@@ -188,4 +188,38 @@ fn a_reader_becomes_a_writer() {
             ("parking_lot::upgrade".into(), 1, 0, 0),
         ]
     );
+}
+
+#[test]
+fn each_way_to_acquire_with_a_limit_is_a_probe() {
+    let _turn = turn();
+    let (lock, soon) = (RwLock::new(1), Instant::now());
+    let latency = select(ALL).unwrap().attach(Latency::new()).unwrap();
+    drop((lock.try_read_for(Duration::ZERO), lock.try_read_recursive_for(Duration::ZERO)));
+    drop((lock.try_write_for(Duration::ZERO), lock.try_write_until(soon)));
+    drop(lock.try_read_recursive_until(soon));
+    let mut reader = lock.try_upgradable_read_for(Duration::ZERO).unwrap();
+    assert!(lock.try_upgradable_read_until(soon).is_none());
+    RwLockUpgradableReadGuard::bump(&mut reader);
+    let other = lock.read();
+    let reader = RwLockUpgradableReadGuard::try_upgrade_for(reader, Duration::ZERO).unwrap_err();
+    drop(other);
+    drop(RwLockUpgradableReadGuard::try_upgrade_until(reader, soon).unwrap());
+    RwLockUpgradableReadGuard::unlock_fair(lock.upgradable_read());
+    let reentrant = ReentrantMutex::new(1);
+    drop((reentrant.lock(), reentrant.lock()));
+    let holds = [
+        ("parking_lot::hold".into(), 1, 2, 0),
+        ("parking_lot::hold_read".into(), 1, 6, 5),
+        ("parking_lot::hold_upgradable".into(), 3, 6, 0),
+        ("parking_lot::hold_write".into(), 2, 4, 0),
+    ];
+    // Of the recursive reads, each has an end of an unknown hold and cancels one, known or not.
+    let names = [
+        "lock", "read", "read_for", "read_recursive_for", "read_recursive_until", "upgradable_read",
+        "upgradable_read_for", "upgradable_read_until", "upgrade_for", "upgrade_until", "write_for",
+        "write_until",
+    ];
+    let waits = names.map(|name| (format!("parking_lot::{name}"), 1, 0, 0));
+    assert_eq!(calls(&latency), [&holds[..], &waits[..]].concat());
 }
