@@ -34,7 +34,7 @@
 //! | `**::{send, recv, try_send, try_recv}` and others | the operation, with its wait | `channel`, `name`, `len` |
 //!
 //! - `lock` and `channel` are the given name, or the file and line of the creation, for groups:
-//!   `latency by(lock)`. `name` is the given name, or the file, for conditions:
+//!   `latency by(lock)`. [`named`] gives a channel a name, whichever crate's it is. `name` is the given name, or the file, for conditions:
 //!   `[name == "sessions"]`. `at` is the lock's address, which tells locks of one place apart.
 //! - Locks of one derived `Default` share its line. A function that is passed by name, as in
 //!   `map(Mutex::new)`, or that a library calls, as `Arc::default()` does, names locks after a line
@@ -71,7 +71,7 @@ pub mod tokio;
 
 pub use self::hold::Guard;
 pub use self::iter::{IntoIter, Iter, TryIter};
-pub use self::name::{Name, Probed};
+pub use self::name::{Name, Probed, named};
 pub use self::std::condvar::Condvar;
 pub use self::std::mpsc;
 pub use self::std::mutex::{Mutex, MutexGuard};

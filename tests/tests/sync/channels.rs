@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{TryRecvError, select as either};
 use probe_runtime::{Aggregate, Count, Latency, select};
 use probe_sync::crossbeam_channel::{Receiver, bounded, unbounded};
-use probe_sync::mpsc;
+use probe_sync::{mpsc, named};
 use probe_tests::turn::turn;
 
 use crate::recorder::{Recorder, calls, groups, thread_b};
@@ -68,6 +68,22 @@ fn queues_tell_their_lengths() {
     assert_eq!(groups(&taken), [(vec![], 6, "15".into())]);
     // The entries and exits of the last two.
     assert_eq!(long.total(), 4);
+}
+
+#[test]
+fn channels_have_names_or_places() {
+    let _turn = turn();
+    let sends = select("probe_sync::**::*send*").unwrap();
+    let sent = sends.attach(Aggregate::new("count by(channel)").unwrap()).unwrap();
+    let (jobs, results) = (named("jobs", mpsc::channel()), named("results", bounded(1)));
+    let (events, line) = (probe_sync::tokio::mpsc::unbounded_channel(), line!());
+    jobs.0.clone().send(1).unwrap();
+    results.0.send(2).unwrap();
+    events.0.send(3).unwrap();
+    assert_eq!((jobs.1.recv(), results.1.recv()), (Ok(1), Ok(2)));
+    let place = format!("{}:{line}", file!());
+    let found: Vec<_> = groups(&sent).into_iter().map(|(keys, count, _)| (keys[0].clone(), count)).collect();
+    assert_eq!(found, [("jobs".to_owned(), 1), ("results".to_owned(), 1), (place, 1)]);
 }
 
 #[test]
