@@ -34,8 +34,9 @@
 //! | `**::{send, recv, try_send, try_recv}` and others | the operation, with its wait | `channel`, `name`, `len` |
 //!
 //! - `lock` and `channel` are the given name, or the file and line of the creation, for groups:
-//!   `latency by(lock)`. [`named`] gives a channel a name, whichever crate's it is. `name` is the given name, or the file, for conditions:
-//!   `[name == "sessions"]`. `at` is the lock's address, which tells locks of one place apart.
+//!   `latency by(lock)`. [`named`] gives a channel a name. `name` is the given name, or the file,
+//!   for conditions: `[name == "sessions"]`. `at` is the lock's address, which tells locks of one
+//!   place apart.
 //! - Locks of one derived `Default` share its line. A function that is passed by name, as in
 //!   `map(Mutex::new)`, or that a library calls, as `Arc::default()` does, names locks after a line
 //!   of that library: give these a name, or group by `at`. `parking_lot` tells how it names locks.

@@ -7,8 +7,7 @@ use probe_runtime::probe;
 
 use crate::name::{Name, Probed, both};
 
-pub use ::tokio::sync::mpsc::Permit;
-pub use ::tokio::sync::mpsc::error;
+pub use ::tokio::sync::mpsc::*;
 
 use error::{SendError, TryRecvError, TrySendError};
 
