@@ -58,6 +58,12 @@ impl<T> Probed<sync::RwLock<T>> {
         Self::with(Name::here(), sync::RwLock::new(value))
     }
 
+    /// As `tokio::sync::RwLock::with_max_readers`. The lock is named after this place.
+    #[track_caller]
+    pub fn with_max_readers(value: T, limit: u32) -> Self {
+        Self::with(Name::here(), sync::RwLock::with_max_readers(value, limit))
+    }
+
     /// As `tokio::sync::RwLock::const_new`. The lock is named after this place.
     #[track_caller]
     pub const fn const_new(value: T) -> Self {

@@ -159,6 +159,45 @@ fn queues_tell_their_lengths() {
     );
 }
 
+#[test]
+fn places_are_reserved_and_messages_received_by_the_dozen() {
+    let _turn = turn();
+    let (sender, mut receiver) = mpsc::channel(4);
+    let (unbounded, mut unbounded_receiver) = mpsc::unbounded_channel();
+    let latency = select(MPSC).unwrap().attach(Latency::new()).unwrap();
+    for (n, permit) in (0..).zip(block_on(sender.reserve_many(2)).unwrap()) {
+        permit.send(n);
+    }
+    drop(block_on(sender.reserve_owned()).unwrap().send(2));
+    unbounded.send(3).unwrap();
+    let mut messages = Vec::new();
+    assert_eq!(receiver.blocking_recv_many(&mut messages, 8), 3);
+    assert_eq!(unbounded_receiver.blocking_recv_many(&mut messages, 8), 1);
+    assert_eq!(messages, [0, 1, 2, 3]);
+    assert_eq!(
+        calls(&latency),
+        [
+            ("tokio::mpsc::blocking_recv_many".into(), 1, 0, 0),
+            ("tokio::mpsc::reserve_many".into(), 1, 1, 0),
+            ("tokio::mpsc::reserve_owned".into(), 1, 1, 0),
+            ("tokio::mpsc::unbounded_blocking_recv_many".into(), 1, 0, 0),
+            ("tokio::mpsc::unbounded_send".into(), 1, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn readers_beyond_a_limit_wait() {
+    let _turn = turn();
+    let lock = RwLock::with_max_readers(1, 1);
+    let line = line!() - 1;
+    assert_eq!(lock.name().to_string(), format!("{}:{line}", file!()));
+    let first = lock.try_read().unwrap();
+    assert!(lock.try_read().is_err());
+    drop(first);
+    assert_eq!(*lock.try_read().unwrap(), 1);
+}
+
 /// As tasks of an executor with threads use them.
 #[test]
 fn tasks_share_locks_and_channels() {
