@@ -116,7 +116,10 @@ macro_rules! waits {
         $(
             /// Waits for a lock.
             #[inline]
-            #[probe(args(lock = %name, name = name.text(), at = name.address()))]
+            #[probe(
+                group = "probe_sync::waits",
+                args(lock = %name, name = name.text(), at = name.address())
+            )]
             fn $probe<R>(name: &Name, acquire: impl FnOnce() -> R) -> R {
                 acquire()
             }

@@ -9,10 +9,8 @@ use std::time::Duration;
 use probe_runtime::probe;
 
 use super::mutex::MutexGuard;
-use crate::hold::{Guard, waits};
+use crate::hold::Guard;
 use crate::name::Name;
-
-waits!(wait);
 
 /// [`std::sync::Condvar`] with probes.
 ///
@@ -80,4 +78,9 @@ impl Condvar {
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
+}
+
+#[probe(args(lock = %name, name = name.text(), at = name.address()))]
+fn wait<R>(name: &Name, wait: impl FnOnce() -> R) -> R {
+    wait()
 }

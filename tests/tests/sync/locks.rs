@@ -265,9 +265,27 @@ fn types_are_what_the_originals_are() {
 #[test]
 fn the_commands_of_the_recipe_fit_the_probes() {
     let _turn = turn();
-    let commands =
-        include_str!("../../../docs/recipes.md").lines().filter_map(|it| it.strip_prefix("PROBES='"));
-    let specs = commands.filter(|it| it.starts_with("probe_sync::")).map(|it| it.split('\'').next().unwrap());
+    let lines = include_str!("../../../docs/recipes.md").lines();
+    let commands = lines.filter(|it| it.starts_with("PROBES=") && it.contains("probe_sync::"));
+    let specs = commands.map(|it| it.split('\'').nth(1).unwrap());
     let attached: Vec<_> = specs.map(|spec| attach_spec(spec).unwrap().len()).collect();
     assert_eq!(attached, [1, 1, 1, 2]);
+}
+
+/// Each probe is in one set of the table, and in no other one.
+#[test]
+fn the_selectors_of_the_table_divide_the_probes() {
+    fn paths(selector: &str) -> Vec<String> {
+        let probes = select(selector).unwrap().probes();
+        probes.iter().map(|it| format!("{} {:?}", it.path(), it.kind())).collect()
+    }
+    let _turn = turn();
+    let table = include_str!("../../../probe-sync/src/lib.rs").split("| selector |").nth(1).unwrap();
+    let rows = table.lines().skip(2).map_while(|line| line.strip_prefix("//! | `"));
+    let selectors = rows.flat_map(|row| row.split('|').next().unwrap().split('`').step_by(2));
+    let mut found: Vec<_> = selectors.filter(|it| !it.trim().is_empty()).flat_map(paths).collect();
+    let mut all = paths("probe_sync::**");
+    found.sort();
+    all.sort();
+    assert_eq!(found, all);
 }
