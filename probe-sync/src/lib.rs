@@ -53,7 +53,8 @@
 //! # Costs
 //! A latent lock and unlock have six NOPs, a send or receive two. A lock and each end of a channel
 //! are 16 bytes larger, for the name; guards of `std` and `tokio` have one or two words more. The
-//! future of a wait of `tokio` for a lock is 40 bytes larger.
+//! future of a wait of `tokio` for a lock is 40 bytes larger. There, futures take more than NOPs: a
+//! free lock has 1.18 of its instructions, that of a reader 1.14, a message 1.11.
 //!
 //! # Limits
 //! - Locks deref to the originals, and [`Guard::into_original`] returns the original guard, for
