@@ -59,7 +59,7 @@
 //! # Limits
 //! - Locks deref to the originals, and [`Guard::into_original`] returns the original guard, for
 //!   functions that take these. They pass no probes.
-//! - `tokio`'s owned and mapped guards, `parking_lot`'s `Condvar` and `FairMutex`, and channels of
+//! - `tokio`'s mapped guards, `parking_lot`'s `Condvar` and `FairMutex`, and channels of
 //!   other kinds have no counterpart here, and neither have `std`'s newer methods, such as
 //!   `RwLockWriteGuard::downgrade`.
 //! - Other methods of the originals pass no probes: `tokio`'s `send_timeout` and `try_reserve`, and

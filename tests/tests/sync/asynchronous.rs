@@ -187,6 +187,44 @@ fn places_are_reserved_and_messages_received_by_the_dozen() {
 }
 
 #[test]
+fn owned_guards_keep_their_locks() {
+    fn sent<T: Send>(it: T) -> T {
+        it
+    }
+    let _turn = turn();
+    let latency = select(&format!("{MUTEX}, {RW_LOCK}")).unwrap().attach(Latency::new()).unwrap();
+    let (mutex, lock) = (Arc::new(Mutex::new(1)), Arc::new(RwLock::new(2)));
+    let (of_mutex, of_lock) = (Arc::downgrade(&mutex), Arc::downgrade(&lock));
+    let guard = block_on(Arc::clone(&mutex).lock_owned());
+    {
+        let mut second = pin!(sent(Arc::clone(&mutex).lock_owned()));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(of_mutex.strong_count(), 3);
+    }
+    assert!(Arc::clone(&mutex).try_lock_owned().is_err());
+    *block_on(Arc::clone(&lock).write_owned()) += 1;
+    let readers = (block_on(Arc::clone(&lock).read_owned()), lock.try_read_owned().unwrap());
+    drop(mutex);
+    assert_eq!((of_mutex.strong_count(), of_lock.strong_count()), (1, 2));
+    assert_eq!((*guard, *readers.0, *readers.1), (1, 3, 3));
+    thread::scope(|scope| {
+        scope.spawn(|| drop((guard, readers)));
+    });
+    assert_eq!((of_mutex.strong_count(), of_lock.strong_count()), (0, 0));
+    assert_eq!(
+        calls(&latency),
+        [
+            ("tokio::mutex::hold".into(), 1, 2, 0),
+            ("tokio::mutex::lock".into(), 1, 2, 1),
+            ("tokio::rw_lock::hold_read".into(), 2, 4, 0),
+            ("tokio::rw_lock::hold_write".into(), 1, 2, 0),
+            ("tokio::rw_lock::read".into(), 1, 1, 0),
+            ("tokio::rw_lock::write".into(), 1, 1, 0),
+        ]
+    );
+}
+
+#[test]
 fn readers_beyond_a_limit_wait() {
     let _turn = turn();
     let lock = RwLock::with_max_readers(1, 1);
