@@ -2,10 +2,11 @@
 //!
 //! `tokio`'s own take an `Arc` of the original lock, which a lock with a name is not.
 
-// Safety: relies on the guard being dropped before the `Arc` that it has a lifetime of.
+// Safety: relies on the guard being dropped before the `Arc` of its lock.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ use crate::name::Probed;
 /// ```
 #[must_use = "without a guard, the lock is released at once"]
 pub struct Owned<L: ?Sized, G> {
-    // Dropped first, so that the lock outlives it.
-    guard: G,
+    // A reference that moves into a function must be valid until its end, by Rust's rules. The
+    // guard's are not if the function drops the lock: `MaybeUninit` exempts them.
+    guard: MaybeUninit<G>,
     _lock: Arc<L>,
 }
 
@@ -85,14 +87,14 @@ macro_rules! owned {
             pub async fn $owned(self: Arc<Self>) -> $guard<T> {
                 let lock: *const Self = Arc::as_ptr(&self);
                 // SAFETY: `self` outlives the future here, and in the result the guard.
-                Owned { guard: unsafe { &*lock }.$wait().await, _lock: self }
+                Owned { guard: MaybeUninit::new(unsafe { &*lock }.$wait().await), _lock: self }
             }
 
             #[doc = concat!("As `tokio::sync::", stringify!($lock), "::", stringify!($attempt_owned), "`.")]
             pub fn $attempt_owned(self: Arc<Self>) -> Result<$guard<T>, TryLockError> {
                 let lock: *const Self = Arc::as_ptr(&self);
                 // SAFETY: in the result, `self` outlives the guard.
-                Ok(Owned { guard: unsafe { &*lock }.$attempt()?, _lock: self })
+                Ok(Owned { guard: MaybeUninit::new(unsafe { &*lock }.$attempt()?), _lock: self })
             }
         }
     };
@@ -102,22 +104,32 @@ owned!(Mutex, OwnedMutexGuard: lock as lock_owned, try_lock as try_lock_owned);
 owned!(RwLock, OwnedRwLockReadGuard: read as read_owned, try_read as try_read_owned);
 owned!(RwLock, OwnedRwLockWriteGuard: write as write_owned, try_write as try_write_owned);
 
+impl<L: ?Sized, G> Drop for Owned<L, G> {
+    fn drop(&mut self) {
+        // SAFETY: each `Owned` has a guard, which nobody uses after this. The lock is dropped next.
+        unsafe { self.guard.assume_init_drop() }
+    }
+}
+
 impl<L: ?Sized, G: Deref> Deref for Owned<L, G> {
     type Target = G::Target;
 
     fn deref(&self) -> &G::Target {
-        &self.guard
+        // SAFETY: as above.
+        unsafe { self.guard.assume_init_ref() }
     }
 }
 
 impl<L: ?Sized, G: DerefMut> DerefMut for Owned<L, G> {
     fn deref_mut(&mut self) -> &mut G::Target {
-        &mut self.guard
+        // SAFETY: as above.
+        unsafe { self.guard.assume_init_mut() }
     }
 }
 
 impl<L: ?Sized, G: fmt::Debug> fmt::Debug for Owned<L, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.guard.fmt(f)
+        // SAFETY: as above.
+        unsafe { self.guard.assume_init_ref() }.fmt(f)
     }
 }
