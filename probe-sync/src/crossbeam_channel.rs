@@ -1,17 +1,17 @@
 //! `crossbeam-channel` with probes.
 //!
 //! `select!` takes these receivers and senders, since they deref to the original ones. Its own
-//! operations are no hits.
+//! operations are no hits, and neither are those of the receivers of `after`, `at`, `never` and
+//! `tick`.
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{
-    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
-};
 use probe_runtime::probe;
 
-use crate::iter::{Iter, Receive, TryIter};
+use crate::iter::Receive;
 use crate::name::{Name, Probed, both};
+
+pub use ::crossbeam_channel::*;
 
 /// `crossbeam_channel::Sender` with probes.
 ///
@@ -35,6 +35,43 @@ pub type Sender<T> = Probed<::crossbeam_channel::Sender<T>>;
 /// assert_eq!(receiver.recv(), Ok(7));
 /// ```
 pub type Receiver<T> = Probed<::crossbeam_channel::Receiver<T>>;
+
+/// The messages of a receiver, with waits.
+///
+/// ```
+/// use probe_sync::crossbeam_channel::{Iter, unbounded};
+///
+/// let (sender, receiver) = unbounded();
+/// sender.send(7).unwrap();
+/// drop(sender);
+/// let messages: Iter<'_, u32> = receiver.iter();
+/// assert_eq!(messages.collect::<Vec<_>>(), [7]);
+/// ```
+pub type Iter<'a, T> = crate::iter::Iter<'a, Receiver<T>>;
+
+/// The messages that are there.
+///
+/// ```
+/// use probe_sync::crossbeam_channel::{TryIter, unbounded};
+///
+/// let (sender, receiver) = unbounded();
+/// sender.send(7).unwrap();
+/// let messages: TryIter<'_, u32> = receiver.try_iter();
+/// assert_eq!(messages.collect::<Vec<_>>(), [7]);
+/// ```
+pub type TryIter<'a, T> = crate::iter::TryIter<'a, Receiver<T>>;
+
+/// As [`Iter`], with the receiver.
+///
+/// ```
+/// use probe_sync::crossbeam_channel::{IntoIter, unbounded};
+///
+/// let (sender, receiver) = unbounded();
+/// sender.send(7).unwrap();
+/// let mut messages: IntoIter<u32> = receiver.into_iter();
+/// assert_eq!(messages.next(), Some(7));
+/// ```
+pub type IntoIter<T> = crate::iter::IntoIter<Receiver<T>>;
 
 /// As `crossbeam_channel::bounded`. The channel is named after this place.
 ///
@@ -120,13 +157,13 @@ impl<T> Probed<::crossbeam_channel::Receiver<T>> {
     }
 
     /// As `crossbeam_channel::Receiver::iter`.
-    pub const fn iter(&self) -> Iter<'_, Self> {
-        Iter(self)
+    pub const fn iter(&self) -> Iter<'_, T> {
+        crate::iter::Iter(self)
     }
 
     /// As `crossbeam_channel::Receiver::try_iter`.
-    pub const fn try_iter(&self) -> TryIter<'_, Self> {
-        TryIter(self)
+    pub const fn try_iter(&self) -> TryIter<'_, T> {
+        crate::iter::TryIter(self)
     }
 }
 

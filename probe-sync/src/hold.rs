@@ -7,13 +7,13 @@
 //! | holds | the first field |
 //! |---|---|
 //! | [`Exclusive`] | the lock's address |
-//! | [`OnThread`]: many at a time, each of another thread | the lock's address, and the thread |
-//! | `Drawn`: any | a number that the guard keeps |
+//! | [`Drawn`]: any number at a time | a number that the guard keeps |
 //!
-//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and `Drawn` its number.
+//! Cost: four NOPs a hold. A guard keeps a reference to the lock's name, and [`Drawn`] its number.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::name::Name;
 
@@ -34,18 +34,18 @@ impl Key for Exclusive {
     }
 }
 
-/// A lock has one such hold of each thread at a time. The second one of a thread replaces the
-/// first, whose time is not known.
+/// A hold has a number of its own, from its first hit on.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct OnThread;
+pub struct Drawn(usize);
 
-impl Key for OnThread {
+impl Key for Drawn {
     #[inline(always)]
-    fn number(&mut self, name: &Name) -> usize {
-        thread_local!(static HERE: u8 = const { 0 });
-        // The upper bits of the one meet the lower bits of the other.
-        let thread = HERE.with(|here| std::ptr::from_ref(here).addr());
-        name.address() ^ thread.rotate_left(usize::BITS / 2)
+    fn number(&mut self, _: &Name) -> usize {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        if self.0 == 0 {
+            self.0 = LAST.fetch_add(1, Relaxed) + 1;
+        }
+        self.0
     }
 }
 
@@ -79,7 +79,8 @@ macro_rules! hold {
             fn begin(name: &crate::name::Name) -> Self::Key {
                 let mut key = Self::Key::default();
                 crate::hold::site!(
-                    Entry, $probe, key, name, "lock" = display(name), "name" = value(&name.text())
+                    Entry, $probe, key, name,
+                    "lock" = display(name), "name" = value(&name.text()), "at" = value(&name.address())
                 );
                 crate::hold::site!(Suspend, $probe, key, name);
                 key
@@ -108,7 +109,25 @@ macro_rules! site {
     };
 }
 
-pub(crate) use {hold, site};
+/// Defines functions that wait for a lock, with probes of their names in the module of the macro's
+/// call. The call of such a probe ends at the acquisition, and the hold begins after it.
+macro_rules! waits {
+    ($($probe:ident),+) => {
+        $(
+            /// Waits for a lock.
+            #[inline]
+            #[probe(
+                group = "probe_sync::waits",
+                args(lock = %name, name = name.text(), at = name.address())
+            )]
+            fn $probe<R>(name: &Name, acquire: impl FnOnce() -> R) -> R {
+                acquire()
+            }
+        )+
+    };
+}
+
+pub(crate) use {hold, site, waits};
 
 /// A hold under way; its drop is the end.
 pub(crate) struct Hold<'a, S: Sites> {

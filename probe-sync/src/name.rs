@@ -100,6 +100,19 @@ impl<T: ?Sized> Probed<T> {
     }
 }
 
+/// Gives a channel a name in place of that of its creation.
+///
+/// ```
+/// use probe_sync::{mpsc::channel, named};
+///
+/// let (sender, receiver) = named("jobs", channel());
+/// sender.send(7).unwrap();
+/// assert_eq!((receiver.recv(), receiver.name().to_string()), (Ok(7), "jobs".to_owned()));
+/// ```
+pub fn named<S, R>(name: &'static str, ends: (Probed<S>, Probed<R>)) -> (Probed<S>, Probed<R>) {
+    both(Name::given(name), (ends.0.original, ends.1.original))
+}
+
 /// Gives both ends of a channel a name.
 pub(crate) fn both<S, R>(name: Name, (sender, receiver): (S, R)) -> (Probed<S>, Probed<R>) {
     (Probed::with(name, sender), Probed::with(name, receiver))

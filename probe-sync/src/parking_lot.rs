@@ -1,28 +1,56 @@
 //! `parking_lot` with probes, and any raw lock of `lock_api`.
 //!
 //! The locks are `lock_api`'s own, so they have all of its methods and guards. Those that its `new`
-//! creates have the name `unnamed`; `from_raw` takes a raw lock with a name:
+//! creates all have the name `unnamed`. [`const_mutex`] and [`const_rwlock`] name a lock after the
+//! place of their call, and `from_raw` takes a raw lock with a name:
 //!
 //! ```
-//! use probe_sync::parking_lot::{Mutex, RawMutex};
+//! use probe_sync::parking_lot::{Mutex, RawMutex, const_mutex};
 //!
 //! static SESSIONS: Mutex<Vec<u32>> = Mutex::from_raw(RawMutex::named("sessions"), Vec::new());
+//! static ROUTES: Mutex<Vec<u32>> = const_mutex(Vec::new());
 //! SESSIONS.lock().push(7);
+//! ROUTES.lock().push(7);
 //! ```
 //!
-//! A guard that is sent to another thread ends a reader's hold on that one, where it is unknown.
+//! A raw lock keeps no number of a reader's hold, and is not told which of them ends. It takes that
+//! of the thread:
+//! - A recursive read has no hold, and cancels the one that its thread has. The releases of both
+//!   have no partner.
+//! - If a thread reads twice otherwise, the first hold has no time, and the first release is taken
+//!   for the end of the second.
+//! - A guard that is sent to another thread ends a hold of that one, or none.
 
 // Safety: relies on each function doing what the original's function of the same name does.
 #![expect(unsafe_code, reason = "see above")]
 
+mod types;
+
 use lock_api::{
-    RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive, RawRwLockTimed,
-    RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
+    RawMutexFair, RawMutexTimed, RawRwLockDowngrade, RawRwLockFair, RawRwLockRecursive,
+    RawRwLockRecursiveTimed, RawRwLockTimed, RawRwLockUpgrade, RawRwLockUpgradeDowngrade,
+    RawRwLockUpgradeFair, RawRwLockUpgradeTimed,
 };
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, OnThread, Sites, hold};
+use crate::hold::{Exclusive, Key, Sites, hold, waits};
 use crate::name::{Name, Probed};
+
+pub use self::types::*;
+
+/// A lock has one such hold of each thread at a time.
+#[derive(Clone, Copy, Default, Debug)]
+struct OnThread;
+
+impl Key for OnThread {
+    #[inline(always)]
+    fn number(&mut self, name: &Name) -> usize {
+        thread_local!(static HERE: u8 = const { 0 });
+        // The upper bits of the one meet the lower bits of the other.
+        let thread = HERE.with(|here| std::ptr::from_ref(here).addr());
+        name.address() ^ thread.rotate_left(usize::BITS / 2)
+    }
+}
 
 hold! {
     /// A mutex is held.
@@ -41,110 +69,11 @@ hold! {
     Upgradable(Exclusive), "hold_upgradable"
 }
 
-/// The raw lock of `parking_lot::Mutex`, with probes.
-///
-/// ```
-/// use probe_sync::parking_lot::{Mutex, RawMutex};
-///
-/// let lock = Mutex::from_raw(RawMutex::named("counter"), 7);
-/// assert_eq!(*lock.lock(), 7);
-/// ```
-pub type RawMutex = Probed<::parking_lot::RawMutex>;
-
-/// The raw lock of `parking_lot::RwLock`, with probes.
-///
-/// ```
-/// use probe_sync::parking_lot::{RawRwLock, RwLock};
-///
-/// let lock = RwLock::from_raw(RawRwLock::named("routes"), 7);
-/// assert_eq!(*lock.read(), 7);
-/// ```
-pub type RawRwLock = Probed<::parking_lot::RawRwLock>;
-
-/// `parking_lot::Mutex` with probes.
-///
-/// ```
-/// let lock = probe_sync::parking_lot::Mutex::new(7);
-/// assert_eq!(*lock.lock(), 7);
-/// ```
-pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-
-/// The guard of a [`Mutex`].
-///
-/// ```
-/// use probe_sync::parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-///
-/// let lock = Mutex::new((7, 'a'));
-/// let number: MappedMutexGuard<'_, u32> = MutexGuard::map(lock.lock(), |pair| &mut pair.0);
-/// assert_eq!(*number, 7);
-/// ```
-pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-
-/// The guard of a part of a [`Mutex`]'s value.
-///
-/// ```
-/// use probe_sync::parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-///
-/// let lock = Mutex::new((7, 'a'));
-/// let letter: MappedMutexGuard<'_, char> = MutexGuard::map(lock.lock(), |pair| &mut pair.1);
-/// assert_eq!(*letter, 'a');
-/// ```
-pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
-
-/// `parking_lot::RwLock` with probes.
-///
-/// ```
-/// let lock = probe_sync::parking_lot::RwLock::new(7);
-/// assert_eq!(*lock.read(), 7);
-/// ```
-pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-
-/// The guard of a reader.
-///
-/// ```
-/// use probe_sync::parking_lot::{RwLock, RwLockReadGuard};
-///
-/// let lock = RwLock::new(7);
-/// let guard: RwLockReadGuard<'_, u32> = lock.read();
-/// assert_eq!(*guard, 7);
-/// ```
-pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
-
-/// The guard of a writer.
-///
-/// ```
-/// use probe_sync::parking_lot::{RwLock, RwLockWriteGuard};
-///
-/// let lock = RwLock::new(7);
-/// let guard = RwLockWriteGuard::downgrade(lock.write());
-/// assert_eq!((*guard, *lock.read()), (7, 7));
-/// ```
-pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
-
-/// The guard of a reader that may become a writer.
-///
-/// ```
-/// use probe_sync::parking_lot::{RwLock, RwLockUpgradableReadGuard};
-///
-/// let lock = RwLock::new(7);
-/// let guard: RwLockUpgradableReadGuard<'_, u32> = lock.upgradable_read();
-/// *RwLockUpgradableReadGuard::upgrade(guard) += 1;
-/// ```
-pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
-
-impl RawMutex {
-    /// Creates a raw lock with a name.
-    pub const fn named(name: &'static str) -> Self {
-        Self::with(Name::given(name), lock_api::RawMutex::INIT)
-    }
-}
-
-impl RawRwLock {
-    /// Creates a raw lock with a name.
-    pub const fn named(name: &'static str) -> Self {
-        Self::with(Name::given(name), lock_api::RawRwLock::INIT)
-    }
-}
+waits!(
+    lock, lock_for, lock_until, read, read_for, read_until, read_recursive, read_recursive_for,
+    read_recursive_until, write, write_for, write_until, upgradable_read, upgradable_read_for,
+    upgradable_read_until, upgrade, upgrade_for, upgrade_until
+);
 
 const UNNAMED: Name = Name::given("unnamed");
 
@@ -157,6 +86,24 @@ fn held<S: Sites>(name: &Name, is_acquired: bool) -> bool {
     is_acquired
 }
 
+/// Turns the hold of a reader into that of a writer, if it became one.
+#[inline(always)]
+fn upgraded(name: &Name, is_upgraded: bool) -> bool {
+    if is_upgraded {
+        Upgradable::end(name, Exclusive);
+    }
+    held::<Written>(name, is_upgraded)
+}
+
+/// Loses the hold of this thread, if a recursive read was acquired.
+#[inline(always)]
+fn unknown(name: &Name, is_acquired: bool) -> bool {
+    if is_acquired {
+        Read::lose(name, OnThread);
+    }
+    is_acquired
+}
+
 // SAFETY: each function is that of `R`.
 unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Probed<R> {
     const INIT: Self = Self::with(UNNAMED, R::INIT);
@@ -164,9 +111,8 @@ unsafe impl<R: lock_api::RawMutex> lock_api::RawMutex for Probed<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock(&self) {
-        self.original.lock();
+        lock(&self.name, || self.original.lock());
         Held::begin(&self.name);
     }
 
@@ -197,11 +143,12 @@ unsafe impl<R: RawMutexFair> RawMutexFair for Probed<R> {
         unsafe { self.original.unlock_fair() }
     }
 
-    // The hold continues, also if another thread gets the lock in between.
     #[inline]
     unsafe fn bump(&self) {
+        Held::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump() }
+        Held::begin(&self.name);
     }
 }
 
@@ -211,15 +158,13 @@ unsafe impl<R: RawMutexTimed> RawMutexTimed for Probed<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "lock_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_for(&self, limit: R::Duration) -> bool {
-        held::<Held>(&self.name, self.original.try_lock_for(limit))
+        held::<Held>(&self.name, lock_for(&self.name, || self.original.try_lock_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "lock_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_until(&self, end: R::Instant) -> bool {
-        held::<Held>(&self.name, self.original.try_lock_until(end))
+        held::<Held>(&self.name, lock_until(&self.name, || self.original.try_lock_until(end)))
     }
 }
 
@@ -230,9 +175,8 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
     type GuardMarker = R::GuardMarker;
 
     #[inline]
-    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared(&self) {
-        self.original.lock_shared();
+        read(&self.name, || self.original.lock_shared());
         Read::begin(&self.name);
     }
 
@@ -249,9 +193,8 @@ unsafe impl<R: lock_api::RawRwLock> lock_api::RawRwLock for Probed<R> {
     }
 
     #[inline]
-    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_exclusive(&self) {
-        self.original.lock_exclusive();
+        write(&self.name, || self.original.lock_exclusive());
         Written::begin(&self.name);
     }
 
@@ -296,14 +239,18 @@ unsafe impl<R: RawRwLockFair> RawRwLockFair for Probed<R> {
 
     #[inline]
     unsafe fn bump_shared(&self) {
+        Read::end(&self.name, OnThread);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump_shared() }
+        Read::begin(&self.name);
     }
 
     #[inline]
     unsafe fn bump_exclusive(&self) {
+        Written::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
         unsafe { self.original.bump_exclusive() }
+        Written::begin(&self.name);
     }
 }
 
@@ -321,15 +268,29 @@ unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Probed<R> {
 // SAFETY: as above.
 unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Probed<R> {
     #[inline]
-    #[probe(name = "read_recursive", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_shared_recursive(&self) {
-        self.original.lock_shared_recursive();
-        Read::begin(&self.name);
+        read_recursive(&self.name, || self.original.lock_shared_recursive());
+        Read::lose(&self.name, OnThread);
     }
 
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_recursive())
+        unknown(&self.name, self.original.try_lock_shared_recursive())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockRecursiveTimed> RawRwLockRecursiveTimed for Probed<R> {
+    #[inline]
+    fn try_lock_shared_recursive_for(&self, limit: R::Duration) -> bool {
+        let acquire = || self.original.try_lock_shared_recursive_for(limit);
+        unknown(&self.name, read_recursive_for(&self.name, acquire))
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive_until(&self, end: R::Instant) -> bool {
+        let acquire = || self.original.try_lock_shared_recursive_until(end);
+        unknown(&self.name, read_recursive_until(&self.name, acquire))
     }
 }
 
@@ -339,36 +300,31 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Probed<R> {
     type Instant = R::Instant;
 
     #[inline]
-    #[probe(name = "read_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_for(&self, limit: R::Duration) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_for(limit))
+        held::<Read>(&self.name, read_for(&self.name, || self.original.try_lock_shared_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "read_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_shared_until(&self, end: R::Instant) -> bool {
-        held::<Read>(&self.name, self.original.try_lock_shared_until(end))
+        held::<Read>(&self.name, read_until(&self.name, || self.original.try_lock_shared_until(end)))
     }
 
     #[inline]
-    #[probe(name = "write_for", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_for(&self, limit: R::Duration) -> bool {
-        held::<Written>(&self.name, self.original.try_lock_exclusive_for(limit))
+        held::<Written>(&self.name, write_for(&self.name, || self.original.try_lock_exclusive_for(limit)))
     }
 
     #[inline]
-    #[probe(name = "write_until", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn try_lock_exclusive_until(&self, end: R::Instant) -> bool {
-        held::<Written>(&self.name, self.original.try_lock_exclusive_until(end))
+        held::<Written>(&self.name, write_until(&self.name, || self.original.try_lock_exclusive_until(end)))
     }
 }
 
 // SAFETY: as above.
 unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     #[inline]
-    #[probe(name = "upgradable_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     fn lock_upgradable(&self) {
-        self.original.lock_upgradable();
+        upgradable_read(&self.name, || self.original.lock_upgradable());
         Upgradable::begin(&self.name);
     }
 
@@ -385,22 +341,64 @@ unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Probed<R> {
     }
 
     #[inline]
-    #[probe(name = "upgrade", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     unsafe fn upgrade(&self) {
         Upgradable::end(&self.name, Exclusive);
         // SAFETY: the caller's promise.
-        unsafe { self.original.upgrade() }
+        upgrade(&self.name, || unsafe { self.original.upgrade() });
         Written::begin(&self.name);
     }
 
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller's promise.
-        let is_upgraded = unsafe { self.original.try_upgrade() };
-        if is_upgraded {
-            Upgradable::end(&self.name, Exclusive);
-        }
-        held::<Written>(&self.name, is_upgraded)
+        upgraded(&self.name, unsafe { self.original.try_upgrade() })
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeFair> RawRwLockUpgradeFair for Probed<R> {
+    #[inline]
+    unsafe fn unlock_upgradable_fair(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.unlock_upgradable_fair() }
+    }
+
+    #[inline]
+    unsafe fn bump_upgradable(&self) {
+        Upgradable::end(&self.name, Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { self.original.bump_upgradable() }
+        Upgradable::begin(&self.name);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: RawRwLockUpgradeTimed> RawRwLockUpgradeTimed for Probed<R> {
+    #[inline]
+    fn try_lock_upgradable_for(&self, limit: R::Duration) -> bool {
+        let acquire = || self.original.try_lock_upgradable_for(limit);
+        held::<Upgradable>(&self.name, upgradable_read_for(&self.name, acquire))
+    }
+
+    #[inline]
+    fn try_lock_upgradable_until(&self, end: R::Instant) -> bool {
+        let acquire = || self.original.try_lock_upgradable_until(end);
+        held::<Upgradable>(&self.name, upgradable_read_until(&self.name, acquire))
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_for(&self, limit: R::Duration) -> bool {
+        // SAFETY: the caller's promise.
+        let acquire = || unsafe { self.original.try_upgrade_for(limit) };
+        upgraded(&self.name, upgrade_for(&self.name, acquire))
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_until(&self, end: R::Instant) -> bool {
+        // SAFETY: the caller's promise.
+        let acquire = || unsafe { self.original.try_upgrade_until(end) };
+        upgraded(&self.name, upgrade_until(&self.name, acquire))
     }
 }
 

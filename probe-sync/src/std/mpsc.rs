@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use probe_runtime::probe;
 
-use crate::iter::{Iter, Receive, TryIter};
+use crate::iter::Receive;
 use crate::name::{Name, Probed, both};
 
-pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+pub use std::sync::mpsc::*;
 
 /// [`std::sync::mpsc::Sender`] with probes.
 ///
@@ -41,6 +41,43 @@ pub type SyncSender<T> = Probed<mpsc::SyncSender<T>>;
 /// assert_eq!(receiver.into_iter().collect::<Vec<_>>(), [7]);
 /// ```
 pub type Receiver<T> = Probed<mpsc::Receiver<T>>;
+
+/// The messages of a receiver, with waits.
+///
+/// ```
+/// use probe_sync::mpsc::{Iter, channel};
+///
+/// let (sender, receiver) = channel();
+/// sender.send(7).unwrap();
+/// drop(sender);
+/// let messages: Iter<'_, u32> = receiver.iter();
+/// assert_eq!(messages.collect::<Vec<_>>(), [7]);
+/// ```
+pub type Iter<'a, T> = crate::iter::Iter<'a, Receiver<T>>;
+
+/// The messages that are there.
+///
+/// ```
+/// use probe_sync::mpsc::{TryIter, channel};
+///
+/// let (sender, receiver) = channel();
+/// sender.send(7).unwrap();
+/// let messages: TryIter<'_, u32> = receiver.try_iter();
+/// assert_eq!(messages.collect::<Vec<_>>(), [7]);
+/// ```
+pub type TryIter<'a, T> = crate::iter::TryIter<'a, Receiver<T>>;
+
+/// As [`Iter`], with the receiver.
+///
+/// ```
+/// use probe_sync::mpsc::{IntoIter, channel};
+///
+/// let (sender, receiver) = channel();
+/// sender.send(7).unwrap();
+/// let mut messages: IntoIter<u32> = receiver.into_iter();
+/// assert_eq!(messages.next(), Some(7));
+/// ```
+pub type IntoIter<T> = crate::iter::IntoIter<Receiver<T>>;
 
 /// As [`std::sync::mpsc::channel`]. The channel is named after this place.
 ///
@@ -114,13 +151,13 @@ impl<T> Probed<mpsc::Receiver<T>> {
     }
 
     /// As [`std::sync::mpsc::Receiver::iter`].
-    pub const fn iter(&self) -> Iter<'_, Self> {
-        Iter(self)
+    pub const fn iter(&self) -> Iter<'_, T> {
+        crate::iter::Iter(self)
     }
 
     /// As [`std::sync::mpsc::Receiver::try_iter`].
-    pub const fn try_iter(&self) -> TryIter<'_, Self> {
-        TryIter(self)
+    pub const fn try_iter(&self) -> TryIter<'_, T> {
+        crate::iter::TryIter(self)
     }
 }
 

@@ -4,13 +4,15 @@ use std::sync::{self, LockResult, TryLockResult};
 
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Guard, hold};
+use crate::hold::{Exclusive, Guard, hold, waits};
 use crate::name::{Name, Probed};
 
 hold! {
     /// A [`Mutex`] is held.
     pub Held(Exclusive), "hold"
 }
+
+waits!(lock);
 
 /// [`std::sync::Mutex`] with probes.
 ///
@@ -57,9 +59,8 @@ impl<T> Probed<sync::Mutex<T>> {
 impl<T: ?Sized> Probed<sync::Mutex<T>> {
     /// As [`std::sync::Mutex::lock`].
     #[inline]
-    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        super::map(self.original.lock(), |it| Guard::new(&self.name, it))
+        super::map(lock(&self.name, || self.original.lock()), |it| Guard::new(&self.name, it))
     }
 
     /// As [`std::sync::Mutex::try_lock`].

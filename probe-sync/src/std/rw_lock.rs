@@ -4,17 +4,19 @@ use std::sync::{self, LockResult, TryLockResult};
 
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Guard, OnThread, hold};
+use crate::hold::{Drawn, Exclusive, Guard, hold, waits};
 use crate::name::{Name, Probed};
 
 hold! {
-    /// An [`RwLock`] is held by a reader. The original guard stays on its thread.
-    pub Read(OnThread), "hold_read"
+    /// An [`RwLock`] is held by a reader.
+    pub Read(Drawn), "hold_read"
 }
 hold! {
     /// An [`RwLock`] is held by a writer.
     pub Written(Exclusive), "hold_write"
 }
+
+waits!(read, write);
 
 /// [`std::sync::RwLock`] with probes.
 ///
@@ -70,9 +72,8 @@ impl<T> Probed<sync::RwLock<T>> {
 impl<T: ?Sized> Probed<sync::RwLock<T>> {
     /// As [`std::sync::RwLock::read`].
     #[inline]
-    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        super::map(self.original.read(), |it| Guard::new(&self.name, it))
+        super::map(read(&self.name, || self.original.read()), |it| Guard::new(&self.name, it))
     }
 
     /// As [`std::sync::RwLock::try_read`].
@@ -83,9 +84,8 @@ impl<T: ?Sized> Probed<sync::RwLock<T>> {
 
     /// As [`std::sync::RwLock::write`].
     #[inline]
-    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        super::map(self.original.write(), |it| Guard::new(&self.name, it))
+        super::map(write(&self.name, || self.original.write()), |it| Guard::new(&self.name, it))
     }
 
     /// As [`std::sync::RwLock::try_write`].

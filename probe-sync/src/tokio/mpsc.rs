@@ -7,8 +7,7 @@ use probe_runtime::probe;
 
 use crate::name::{Name, Probed, both};
 
-pub use ::tokio::sync::mpsc::Permit;
-pub use ::tokio::sync::mpsc::error;
+pub use ::tokio::sync::mpsc::*;
 
 use error::{SendError, TryRecvError, TrySendError};
 
@@ -116,6 +115,18 @@ impl<T> Probed<mpsc::Sender<T>> {
     pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
         self.original.reserve().await
     }
+
+    /// As `tokio::sync::mpsc::Sender::reserve_many`.
+    #[probe(name = "reserve_many", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
+    pub async fn reserve_many(&self, count: usize) -> Result<PermitIterator<'_, T>, SendError<()>> {
+        self.original.reserve_many(count).await
+    }
+
+    /// As `tokio::sync::mpsc::Sender::reserve_owned`. The permit returns the original sender.
+    #[probe(name = "reserve_owned", args(channel = %self.name, name = self.name.text(), len = len(&self.original)))]
+    pub async fn reserve_owned(self) -> Result<OwnedPermit<T>, SendError<()>> {
+        self.original.reserve_owned().await
+    }
 }
 
 impl<T> Probed<mpsc::Receiver<T>> {
@@ -142,6 +153,13 @@ impl<T> Probed<mpsc::Receiver<T>> {
     #[probe(name = "blocking_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn blocking_recv(&mut self) -> Option<T> {
         self.original.blocking_recv()
+    }
+
+    /// As `tokio::sync::mpsc::Receiver::blocking_recv_many`.
+    #[track_caller]
+    #[probe(name = "blocking_recv_many", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        self.original.blocking_recv_many(buffer, limit)
     }
 }
 
@@ -177,5 +195,12 @@ impl<T> Probed<mpsc::UnboundedReceiver<T>> {
     #[probe(name = "unbounded_blocking_recv", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
     pub fn blocking_recv(&mut self) -> Option<T> {
         self.original.blocking_recv()
+    }
+
+    /// As `tokio::sync::mpsc::UnboundedReceiver::blocking_recv_many`.
+    #[track_caller]
+    #[probe(name = "unbounded_blocking_recv_many", args(channel = %self.name, name = self.name.text(), len = self.original.len()))]
+    pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        self.original.blocking_recv_many(buffer, limit)
     }
 }

@@ -61,21 +61,33 @@ impl<T> Probed<sync::Mutex<T>> {
 
 impl<T: ?Sized> Probed<sync::Mutex<T>> {
     /// As `tokio::sync::Mutex::lock`.
-    #[probe(name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn lock(&self) -> MutexGuard<'_, T> {
-        Guard::new(&self.name, self.original.lock().await)
+        Guard::new(&self.name, self.wait_lock().await)
     }
 
     /// As `tokio::sync::Mutex::blocking_lock`.
     #[track_caller]
-    #[probe(name = "blocking_lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
-        Guard::new(&self.name, self.original.blocking_lock())
+        Guard::new(&self.name, self.wait_blocking_lock())
     }
 
     /// As `tokio::sync::Mutex::try_lock`.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         self.original.try_lock().map(|it| Guard::new(&self.name, it))
+    }
+}
+
+// The calls of the probes: they end at the acquisition, and the hold begins after it.
+impl<T: ?Sized> Probed<sync::Mutex<T>> {
+    #[probe(group = "probe_sync::waits", name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    async fn wait_lock(&self) -> sync::MutexGuard<'_, T> {
+        self.original.lock().await
+    }
+
+    #[track_caller]
+    #[probe(group = "probe_sync::waits", name = "blocking_lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn wait_blocking_lock(&self) -> sync::MutexGuard<'_, T> {
+        self.original.blocking_lock()
     }
 }
 

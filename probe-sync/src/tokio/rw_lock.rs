@@ -1,27 +1,10 @@
 //! `tokio::sync::RwLock` with probes.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use ::tokio::sync::{self, TryLockError};
 use probe_runtime::probe;
 
-use crate::hold::{Exclusive, Guard, Key, hold};
+use crate::hold::{Drawn, Exclusive, Guard, hold};
 use crate::name::{Name, Probed};
-
-/// A hold has a number of its own, from its first hit on.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Drawn(usize);
-
-impl Key for Drawn {
-    #[inline(always)]
-    fn number(&mut self, _: &Name) -> usize {
-        static LAST: AtomicUsize = AtomicUsize::new(0);
-        if self.0 == 0 {
-            self.0 = LAST.fetch_add(1, Relaxed) + 1;
-        }
-        self.0
-    }
-}
 
 hold! {
     /// An [`RwLock`] is held by a reader. Its guard may go to another thread.
@@ -75,6 +58,12 @@ impl<T> Probed<sync::RwLock<T>> {
         Self::with(Name::here(), sync::RwLock::new(value))
     }
 
+    /// As `tokio::sync::RwLock::with_max_readers`. The lock is named after this place.
+    #[track_caller]
+    pub fn with_max_readers(value: T, limit: u32) -> Self {
+        Self::with(Name::here(), sync::RwLock::with_max_readers(value, limit))
+    }
+
     /// As `tokio::sync::RwLock::const_new`. The lock is named after this place.
     #[track_caller]
     pub const fn const_new(value: T) -> Self {
@@ -94,16 +83,14 @@ impl<T> Probed<sync::RwLock<T>> {
 
 impl<T: ?Sized> Probed<sync::RwLock<T>> {
     /// As `tokio::sync::RwLock::read`.
-    #[probe(name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
-        Guard::new(&self.name, self.original.read().await)
+        Guard::new(&self.name, self.wait_read().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_read`.
     #[track_caller]
-    #[probe(name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
-        Guard::new(&self.name, self.original.blocking_read())
+        Guard::new(&self.name, self.wait_blocking_read())
     }
 
     /// As `tokio::sync::RwLock::try_read`.
@@ -112,16 +99,14 @@ impl<T: ?Sized> Probed<sync::RwLock<T>> {
     }
 
     /// As `tokio::sync::RwLock::write`.
-    #[probe(name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
-        Guard::new(&self.name, self.original.write().await)
+        Guard::new(&self.name, self.wait_write().await)
     }
 
     /// As `tokio::sync::RwLock::blocking_write`.
     #[track_caller]
-    #[probe(name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
-        Guard::new(&self.name, self.original.blocking_write())
+        Guard::new(&self.name, self.wait_blocking_write())
     }
 
     /// As `tokio::sync::RwLock::try_write`.
@@ -135,6 +120,31 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let (name, original) = self.end();
         Guard::new(name, original.downgrade())
+    }
+}
+
+// The calls of the probes: they end at the acquisition, and the hold begins after it.
+impl<T: ?Sized> Probed<sync::RwLock<T>> {
+    #[probe(group = "probe_sync::waits", name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    async fn wait_read(&self) -> sync::RwLockReadGuard<'_, T> {
+        self.original.read().await
+    }
+
+    #[track_caller]
+    #[probe(group = "probe_sync::waits", name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn wait_blocking_read(&self) -> sync::RwLockReadGuard<'_, T> {
+        self.original.blocking_read()
+    }
+
+    #[probe(group = "probe_sync::waits", name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    async fn wait_write(&self) -> sync::RwLockWriteGuard<'_, T> {
+        self.original.write().await
+    }
+
+    #[track_caller]
+    #[probe(group = "probe_sync::waits", name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    fn wait_blocking_write(&self) -> sync::RwLockWriteGuard<'_, T> {
+        self.original.blocking_write()
     }
 }
 

@@ -28,8 +28,8 @@ fn a_future_waits_until_another_one_releases() {
     drop(guard);
     assert!(poll().is_ready());
     let hits = [
-        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "a +lock lock=contended",
-        "a <lock", "a >hold", "a -hold", "a >lock", "a +hold lock=contended", "a <hold", "a -lock",
+        "a +lock lock=contended", "a -lock", "a +hold lock=contended", "a <hold", "a +lock lock=contended",
+        "a <lock", "a >hold", "a -hold", "a >lock", "a -lock", "a +hold lock=contended", "a <hold",
         "a >hold", "a -hold",
     ];
     assert_eq!(recorded.of(""), hits);
@@ -157,6 +157,83 @@ fn queues_tell_their_lengths() {
             ("tokio::mpsc::unbounded_send".into(), 4, 0, 0),
         ]
     );
+}
+
+#[test]
+fn places_are_reserved_and_messages_received_by_the_dozen() {
+    let _turn = turn();
+    let (sender, mut receiver) = mpsc::channel(4);
+    let (unbounded, mut unbounded_receiver) = mpsc::unbounded_channel();
+    let latency = select(MPSC).unwrap().attach(Latency::new()).unwrap();
+    for (n, permit) in (0..).zip(block_on(sender.reserve_many(2)).unwrap()) {
+        permit.send(n);
+    }
+    drop(block_on(sender.reserve_owned()).unwrap().send(2));
+    unbounded.send(3).unwrap();
+    let mut messages = Vec::new();
+    assert_eq!(receiver.blocking_recv_many(&mut messages, 8), 3);
+    assert_eq!(unbounded_receiver.blocking_recv_many(&mut messages, 8), 1);
+    assert_eq!(messages, [0, 1, 2, 3]);
+    assert_eq!(
+        calls(&latency),
+        [
+            ("tokio::mpsc::blocking_recv_many".into(), 1, 0, 0),
+            ("tokio::mpsc::reserve_many".into(), 1, 1, 0),
+            ("tokio::mpsc::reserve_owned".into(), 1, 1, 0),
+            ("tokio::mpsc::unbounded_blocking_recv_many".into(), 1, 0, 0),
+            ("tokio::mpsc::unbounded_send".into(), 1, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn owned_guards_keep_their_locks() {
+    fn sent<T: Send>(it: T) -> T {
+        it
+    }
+    let _turn = turn();
+    let latency = select(&format!("{MUTEX}, {RW_LOCK}")).unwrap().attach(Latency::new()).unwrap();
+    let (mutex, lock) = (Arc::new(Mutex::new(1)), Arc::new(RwLock::new(2)));
+    let (of_mutex, of_lock) = (Arc::downgrade(&mutex), Arc::downgrade(&lock));
+    let guard = block_on(Arc::clone(&mutex).lock_owned());
+    {
+        let mut second = pin!(sent(Arc::clone(&mutex).lock_owned()));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(of_mutex.strong_count(), 3);
+    }
+    assert!(Arc::clone(&mutex).try_lock_owned().is_err());
+    *block_on(Arc::clone(&lock).write_owned()) += 1;
+    let readers = (block_on(Arc::clone(&lock).read_owned()), lock.try_read_owned().unwrap());
+    drop(mutex);
+    assert_eq!((of_mutex.strong_count(), of_lock.strong_count()), (1, 2));
+    assert_eq!((*guard, *readers.0, *readers.1), (1, 3, 3));
+    thread::scope(|scope| {
+        scope.spawn(|| drop((guard, readers)));
+    });
+    assert_eq!((of_mutex.strong_count(), of_lock.strong_count()), (0, 0));
+    assert_eq!(
+        calls(&latency),
+        [
+            ("tokio::mutex::hold".into(), 1, 2, 0),
+            ("tokio::mutex::lock".into(), 1, 2, 1),
+            ("tokio::rw_lock::hold_read".into(), 2, 4, 0),
+            ("tokio::rw_lock::hold_write".into(), 1, 2, 0),
+            ("tokio::rw_lock::read".into(), 1, 1, 0),
+            ("tokio::rw_lock::write".into(), 1, 1, 0),
+        ]
+    );
+}
+
+#[test]
+fn readers_beyond_a_limit_wait() {
+    let _turn = turn();
+    let lock = RwLock::with_max_readers(1, 1);
+    let line = line!() - 1;
+    assert_eq!(lock.name().to_string(), format!("{}:{line}", file!()));
+    let first = lock.try_read().unwrap();
+    assert!(lock.try_read().is_err());
+    drop(first);
+    assert_eq!(*lock.try_read().unwrap(), 1);
 }
 
 /// As tasks of an executor with threads use them.

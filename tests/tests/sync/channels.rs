@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{TryRecvError, select as either};
 use probe_runtime::{Aggregate, Count, Latency, select};
-use probe_sync::crossbeam_channel::{Receiver, bounded, unbounded};
-use probe_sync::mpsc;
+use probe_sync::crossbeam_channel::{
+    Receiver, RecvTimeoutError, Select, TryRecvError, bounded, select as either, unbounded,
+};
+use probe_sync::mpsc::{self, IntoIter, Iter};
+use probe_sync::{named, tokio::mpsc as future};
 use probe_tests::turn::turn;
 
 use crate::recorder::{Recorder, calls, groups, thread_b};
@@ -71,6 +73,22 @@ fn queues_tell_their_lengths() {
 }
 
 #[test]
+fn channels_have_names_or_places() {
+    let _turn = turn();
+    let sends = select("probe_sync::**::*send*").unwrap();
+    let sent = sends.attach(Aggregate::new("count by(channel)").unwrap()).unwrap();
+    let (jobs, results) = (named("jobs", mpsc::channel()), named("results", bounded(1)));
+    let (events, line) = (future::unbounded_channel(), line!());
+    jobs.0.clone().send(1).unwrap();
+    results.0.send(2).unwrap();
+    events.0.send(3).unwrap();
+    assert_eq!((jobs.1.recv(), results.1.recv()), (Ok(1), Ok(2)));
+    let place = format!("{}:{line}", file!());
+    let found: Vec<_> = groups(&sent).into_iter().map(|(keys, count, _)| (keys[0].clone(), count)).collect();
+    assert_eq!(found, [("jobs".to_owned(), 1), ("results".to_owned(), 1), (place, 1)]);
+}
+
+#[test]
 fn each_way_to_send_and_receive_is_a_probe() {
     let _turn = turn();
     let latency = select(&format!("{CROSSBEAM}, {STD}")).unwrap().attach(Latency::new()).unwrap();
@@ -124,4 +142,32 @@ fn the_originals_methods_and_macros_take_the_ends() {
         recv(receiver) -> message => assert_eq!(message, Ok(7)),
     }
     assert_eq!(hits.total(), 0);
+}
+
+/// The usual imports are there, and types of iterators have the originals' parameters.
+#[test]
+fn a_program_changes_its_use_lines() {
+    fn sum(messages: Iter<'_, u32>) -> u32 {
+        messages.sum()
+    }
+    let (sender, receiver) = mpsc::channel();
+    sender.send(1).unwrap();
+    sender.send(2).unwrap();
+    drop(sender);
+    assert_eq!(sum(receiver.iter()), 3);
+    let mut messages: IntoIter<u32> = receiver.into_iter();
+    assert_eq!(messages.next(), None);
+
+    let (_sender, receiver): (_, Receiver<u32>) = unbounded();
+    assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+    let mut operations = Select::new();
+    operations.recv(&receiver);
+    assert!(operations.try_ready().is_err());
+
+    let (sender, mut receiver) = future::channel::<u32>(1);
+    let weak: future::WeakSender<u32> = sender.downgrade();
+    let permit: future::OwnedPermit<u32> = weak.upgrade().unwrap().try_reserve_owned().unwrap();
+    assert_eq!(receiver.try_recv(), Err(future::error::TryRecvError::Empty));
+    drop(permit.send(7));
+    assert_eq!(receiver.try_recv(), Ok(7));
 }

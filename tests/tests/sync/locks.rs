@@ -12,7 +12,7 @@ use probe_runtime::{Aggregate, Count, Latency, select};
 use probe_sync::{Condvar, Guard, Mutex, Name, Probed, RwLock, RwLockReadGuard};
 use probe_tests::turn::turn;
 
-use crate::recorder::{Recorder, calls, groups, thread_b};
+use crate::recorder::{Holds, Recorder, calls, groups, thread_b};
 
 const MUTEX: &str = "probe_sync::std::mutex::*";
 const ALL: &str = "probe_sync::std::**";
@@ -29,8 +29,8 @@ fn a_thread_waits_until_another_one_releases() {
         drop(guard);
     });
     let hits = [
-        "a +lock lock=contended", "a +hold lock=contended", "a <hold", "a -lock", "b +lock lock=contended",
-        "a >hold", "a -hold", "b +hold lock=contended", "b <hold", "b -lock", "b >hold", "b -hold",
+        "a +lock lock=contended", "a -lock", "a +hold lock=contended", "a <hold", "b +lock lock=contended",
+        "a >hold", "a -hold", "b -lock", "b +hold lock=contended", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of(""), hits);
     assert_eq!(*lock.lock().unwrap(), 1);
@@ -93,23 +93,24 @@ fn readers_hold_a_lock_together() {
             ("std::rw_lock::write".into(), 1, 0, 0),
         ]
     );
-    let of_b = "+read lock=routes, +hold_read lock=routes, <hold_read, -read, >hold_read, -hold_read, \
-                +write lock=routes, +hold_write lock=routes, <hold_write, -write, >hold_write, -hold_write";
+    let of_b = "+read lock=routes, -read, +hold_read lock=routes, <hold_read, >hold_read, -hold_read, \
+                +write lock=routes, -write, +hold_write lock=routes, <hold_write, >hold_write, -hold_write";
     let found: Vec<_> = recorded.of("b").iter().map(|hit| hit[2..].to_owned()).collect();
     assert_eq!(found.join(", "), of_b);
 }
 
 #[test]
-fn the_second_read_of_a_thread_hides_the_first() {
+fn reads_of_a_thread_end_in_any_order() {
     let _turn = turn();
     let lock = RwLock::new(1);
+    let holds = Holds::attached("probe_sync::std::rw_lock::hold_read");
     let latency = select("probe_sync::std::rw_lock::hold_read").unwrap().attach(Latency::new()).unwrap();
-    let (outer, inner) = (lock.read().unwrap(), lock.read().unwrap());
-    drop(inner);
-    drop(outer);
-    let latencies = latency.latencies();
-    let unpaired = latencies[0].unpaired();
-    assert_eq!((latencies[0].calls(), unpaired.without_entry, unpaired.without_exit), (1, 1, 1));
+    let (first, second) = (lock.read().unwrap(), lock.read().unwrap());
+    drop(first);
+    let third = lock.try_read().unwrap();
+    drop((third, second));
+    assert_eq!(holds.of_all(), ["+1", "+2", "-1", "+3", "-3", "-2"]);
+    assert_eq!(calls(&latency), [("std::rw_lock::hold_read".into(), 3, 6, 0)]);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_hold_ends_where_a_condition_is_waited_for() {
         is_ready.notify_all();
     });
     let of_b = [
-        "b +lock lock=ready", "b +hold lock=ready", "b <hold", "b -lock", "b >hold", "b -hold",
+        "b +lock lock=ready", "b -lock", "b +hold lock=ready", "b <hold", "b >hold", "b -hold",
         "b +wait lock=ready", "b -wait", "b +hold lock=ready", "b <hold", "b >hold", "b -hold",
     ];
     assert_eq!(recorded.of("b"), of_b);
@@ -225,8 +226,31 @@ fn locks_have_names_or_places() {
 }
 
 #[test]
+fn locks_of_one_name_are_told_apart_by_address() {
+    let _turn = turn();
+    let locks = [Mutex::named("same", 1), Mutex::named("same", 2)];
+    let of = |probe: &str| {
+        let set = select(&format!("probe_sync::std::mutex::{probe}")).unwrap();
+        set.attach(Aggregate::new("latency by(lock, at)").unwrap()).unwrap()
+    };
+    let (waits, holds) = (of("lock"), of("hold"));
+    for lock in [&locks[0], &locks[1], &locks[0]] {
+        drop(lock.lock().unwrap());
+    }
+    let counts =
+        |of: &Aggregate| groups(of).into_iter().map(|(keys, count, _)| (keys, count)).collect::<Vec<_>>();
+    let (waits, holds) = (counts(&waits), counts(&holds));
+    assert_eq!(waits, holds);
+    let (mut counts, names): (Vec<_>, Vec<_>) =
+        holds.into_iter().map(|(keys, count)| (count, keys[0].clone())).unzip();
+    counts.sort_unstable();
+    assert_eq!((counts, names), (vec![1, 2], vec!["same".to_owned(); 2]));
+}
+
+#[test]
 fn types_are_what_the_originals_are() {
     fn is_shared<T: Send + Sync>(_: &T) {}
+    let _turn = turn();
     let dynamic: Arc<Mutex<dyn Debug + Send>> = Arc::new(Mutex::new(7));
     is_shared(&dynamic);
     assert_eq!(format!("{dynamic:?}"), format!("{:?}", std::sync::Mutex::new(7)));
@@ -241,9 +265,27 @@ fn types_are_what_the_originals_are() {
 #[test]
 fn the_commands_of_the_recipe_fit_the_probes() {
     let _turn = turn();
-    let commands =
-        include_str!("../../../docs/recipes.md").lines().filter_map(|it| it.strip_prefix("PROBES='"));
-    let specs = commands.filter(|it| it.starts_with("probe_sync::")).map(|it| it.split('\'').next().unwrap());
+    let lines = include_str!("../../../docs/recipes.md").lines();
+    let commands = lines.filter(|it| it.starts_with("PROBES=") && it.contains("probe_sync::"));
+    let specs = commands.map(|it| it.split('\'').nth(1).unwrap());
     let attached: Vec<_> = specs.map(|spec| attach_spec(spec).unwrap().len()).collect();
     assert_eq!(attached, [1, 1, 1, 2]);
+}
+
+/// Each probe is in one set of the table, and in no other one.
+#[test]
+fn the_selectors_of_the_table_divide_the_probes() {
+    fn paths(selector: &str) -> Vec<String> {
+        let probes = select(selector).unwrap().probes();
+        probes.iter().map(|it| format!("{} {:?}", it.path(), it.kind())).collect()
+    }
+    let _turn = turn();
+    let table = include_str!("../../../probe-sync/src/lib.rs").split("| selector |").nth(1).unwrap();
+    let rows = table.lines().skip(2).map_while(|line| line.strip_prefix("//! | `"));
+    let selectors = rows.flat_map(|row| row.split('|').next().unwrap().split('`').step_by(2));
+    let mut found: Vec<_> = selectors.filter(|it| !it.trim().is_empty()).flat_map(paths).collect();
+    let mut all = paths("probe_sync::**");
+    found.sort();
+    all.sort();
+    assert_eq!(found, all);
 }

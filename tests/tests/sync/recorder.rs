@@ -1,10 +1,11 @@
 //! A record of the hits of all threads, which others can wait for.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Condvar, Mutex};
 use std::thread::{self, ScopedJoinHandle};
 
-use probe_runtime::{Aggregate, Attachment, Consumer, Event, Latency, select};
+use probe_runtime::{Aggregate, Attachment, Consumer, Event, Kind, Latency, select};
 use probe_tests::futures::sign;
 
 /// Hits, as `thread +name field=value`. A test's own thread is `a`. The fields are those whose
@@ -44,6 +45,46 @@ impl Recorder {
     /// Returns the hits, of one thread or of all.
     pub fn of(&self, thread: &str) -> Vec<String> {
         self.hits.lock().unwrap().iter().filter(|hit| hit.starts_with(thread)).cloned().collect()
+    }
+}
+
+/// Beginnings and ends of holds, as `+1` and `-1`, and `~1` if the end is not seen. Each hold has
+/// the number of its beginning, or `?` if none was seen.
+#[derive(Default)]
+pub struct Holds(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    begun: usize,
+    under_way: HashMap<usize, usize>,
+    hits: Vec<String>,
+}
+
+impl Consumer for Holds {
+    fn hit(&self, event: &Event<'_>) {
+        let State { begun, under_way, hits } = &mut *self.0.lock().unwrap();
+        let hold = event.future().unwrap();
+        let number = match event.kind() {
+            Kind::Entry => {
+                *begun += 1;
+                under_way.insert(hold, *begun);
+                Some(*begun)
+            }
+            Kind::Exit | Kind::Drop => under_way.remove(&hold),
+            _ => return,
+        };
+        let number = number.map_or_else(|| "?".to_owned(), |it| it.to_string());
+        hits.push(format!("{}{number}", sign(event.kind())));
+    }
+}
+
+impl Holds {
+    pub fn attached(selector: &str) -> Attachment<Self> {
+        select(selector).unwrap().attach(Self::default()).unwrap()
+    }
+
+    pub fn of_all(&self) -> Vec<String> {
+        self.0.lock().unwrap().hits.clone()
     }
 }
 
