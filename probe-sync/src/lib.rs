@@ -87,4 +87,5 @@ pub use self::std::condvar::Condvar;
 pub use self::std::mpsc;
 pub use self::std::mutex::{Mutex, MutexGuard};
 pub use self::std::rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[doc(no_inline)]
 pub use ::std::sync::{LockResult, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult};

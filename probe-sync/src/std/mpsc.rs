@@ -11,6 +11,7 @@ use probe_runtime::probe;
 use crate::iter::Receive;
 use crate::name::{Name, Probed, both};
 
+#[doc(no_inline)]
 pub use std::sync::mpsc::*;
 
 /// [`std::sync::mpsc::Sender`] with probes.

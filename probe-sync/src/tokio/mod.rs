@@ -8,4 +8,5 @@ pub(crate) mod rw_lock;
 pub use self::mutex::{Mutex, MutexGuard};
 pub use self::owned::{Owned, OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use self::rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[doc(no_inline)]
 pub use ::tokio::sync::TryLockError;

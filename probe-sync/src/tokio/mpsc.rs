@@ -7,6 +7,7 @@ use probe_runtime::probe;
 
 use crate::name::{Name, Probed, both};
 
+#[doc(no_inline)]
 pub use ::tokio::sync::mpsc::*;
 
 use error::{SendError, TryRecvError, TrySendError};
