@@ -135,9 +135,16 @@ fn a_running_program_tells_who_holds_a_lock() {
     let mut served = Served::start(&folder, &storm, &storm);
     served.probectl("enable", &["--keep", "lock::*=held by(caller)"]);
     assert_eq!(served.ask("w"), "done");
+    assert_eq!(served.ask("h"), "done");
     let report = served.probectl("disable", &[]);
-    let row = report.lines().find(|line| line.starts_with("lock::mutex_lock")).unwrap();
-    assert_eq!(row.split_whitespace().nth(2), Some("8000"), "{report}");
+    let row = |caller: &str| {
+        let of = |line: &&str| line.split_whitespace().take(2).eq(["lock::mutex_lock", caller]);
+        report.lines().find(of).unwrap_or_else(|| panic!("{report}"))
+    };
+    assert_eq!(row("thread").split_whitespace().nth(2), Some("8000"), "{report}");
+    // The main thread keeps one.
+    assert_eq!(row("main").split_whitespace().nth(2), Some("0"), "{report}");
+    assert!(row("main").ends_with(" by storm (1)") && !report.contains("note:"), "{report}");
     let shown = served.probectl("aggregate", &["held by(mutex)", "lock::*", "--for", "100ms"]);
     assert!(shown.contains("mutex"), "{shown}");
     served.end();

@@ -143,6 +143,37 @@ fn what_is_not_measured_is_told() {
     assert!(text.contains("3 ends were without a beginning"), "{text}");
 }
 
+/// A report is written after its pause, and shows what was open then.
+#[test]
+fn a_pause_leaves_intervals_open() {
+    let _turn = probe_tests::turn::turn();
+    lists_points();
+    let held = attach("@took, @gave", "until(@gave) by(lock)");
+    take(1, "");
+    take(2, "");
+    give(2);
+    let open = || {
+        let groups = held.groups();
+        assert_eq!(counts(&groups), [row("1", 0, 1), row("2", 1, 0)]);
+        assert_eq!(groups.notes(), [""; 0]);
+        groups.get(&["1"]).unwrap().open()[0].elapsed()
+    };
+    let before = open();
+    held.pause();
+    let paused = open();
+    assert!(before < paused, "{before} {paused}");
+    // Another pause changes nothing.
+    held.pause();
+    spin(Duration::from_micros(100));
+    assert_eq!(open(), paused);
+    held.resume();
+    assert_eq!(counts(&held.groups()), [row("2", 1, 0)]);
+    assert_eq!(held.groups().notes().len(), 1, "it was open while probes were switched");
+    take(1, "");
+    held.pause();
+    assert_eq!(counts(&held.groups()), [row("1", 0, 1), row("2", 1, 0)]);
+}
+
 fn open_of(groups: &Groups, key: &str) -> Vec<(String, bool, bool)> {
     let mut open: Vec<_> = groups
         .get(&[key])

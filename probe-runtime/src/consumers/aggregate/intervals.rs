@@ -11,9 +11,8 @@
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::hit::KeySource;
 use super::key::Key;
@@ -50,6 +49,11 @@ pub(super) struct Intervals {
     clock: Clock,
     scale: Scale,
     switch: OnceLock<Switch>,
+    /// The generation that the last pause has ended.
+    paused: AtomicU32,
+    /// While paused: the last generation with hits, and the time up to which it was.
+    readable: AtomicU32,
+    readable_at: AtomicU64,
 }
 
 /// The key that the hits of an interval share, at one of them.
@@ -129,6 +133,9 @@ impl Intervals {
             clock,
             scale: clock.scale(),
             switch: OnceLock::new(),
+            paused: AtomicU32::new(0),
+            readable: AtomicU32::new(0),
+            readable_at: AtomicU64::new(0),
         })
     }
 
@@ -179,11 +186,10 @@ impl Intervals {
 
     /// Returns the open intervals, by the handles of their groups.
     pub(super) fn open(&self) -> HashMap<u64, Vec<OpenInterval>> {
-        let (now, generation) = (self.clock.now(), self.generation());
+        let (generation, until) = self.readable_state();
         let read = |local: Local<'_, OpenHead, AtomicU64>| {
             let (thread, is_alive, table) = (local.thread(), local.is_alive(), Self::table(&local));
-            let (open, name) = (table.read(generation), local.thread_name());
-            let open = if local.thread() == thread { open } else { Vec::new() };
+            let (open, name) = (table.read(Owner { thread, generation }), local.thread_name());
             (thread, name, is_alive, open, table.last_unknown_end())
         };
         let threads: Vec<_> = self.memory.iter().map(read).collect();
@@ -195,7 +201,7 @@ impl Intervals {
                 all.entry(*group).or_default().push(OpenInterval {
                     thread: *thread,
                     thread_name: name.clone(),
-                    elapsed: self.scale.nanoseconds(now.saturating_sub(*begun)),
+                    elapsed: self.scale.nanoseconds(until.saturating_sub(*begun)),
                     has_thread_ended: !is_alive,
                     may_have_ended: last_end > *begun,
                 });
@@ -204,19 +210,42 @@ impl Intervals {
         all
     }
 
-    fn generation(&self) -> u32 {
-        self.switch.get().and_then(Switch::generation).unwrap_or_default()
+    /// Notes the generation that a pause ends. A further pause ends one without hits.
+    pub(super) fn pausing(&self) {
+        let generation = self.generation().unwrap_or_default();
+        if !self.is_paused(generation) {
+            self.readable_at.store(self.clock.now(), Relaxed);
+            self.readable.store(generation, Relaxed);
+        }
+        self.paused.store(generation, Release);
+    }
+
+    /// A pause begins a generation, and ends it when all sites are latent.
+    fn is_paused(&self, generation: u32) -> bool {
+        matches!(generation.wrapping_sub(self.paused.load(Acquire)), 1 | 2)
+    }
+
+    fn generation(&self) -> Option<u32> {
+        self.switch.get().and_then(Switch::generation)
+    }
+
+    /// Returns the generation whose open intervals are known, and the time up to which they are:
+    /// of a paused attachment, that of the pause.
+    fn readable_state(&self) -> (u32, u64) {
+        match self.generation() {
+            Some(generation) if !self.is_paused(generation) => (generation, self.clock.now()),
+            _ => (self.readable.load(Relaxed), self.readable_at.load(Relaxed)),
+        }
     }
 
     /// Returns lines on hits that have measured nothing.
     pub(super) fn notes(&self) -> Vec<String> {
-        let (mut all, generation) = (OpenCounts::default(), self.generation());
+        let (mut all, (generation, _)) = (OpenCounts::default(), self.readable_state());
         for local in self.memory.iter() {
-            let table = Self::table(&local);
-            let counts = table.counts();
+            let counts = Self::table(&local).counts(Owner { thread: local.thread(), generation });
             all.nested += counts.nested;
             all.no_room += counts.no_room;
-            all.switched += counts.switched + table.left_open(generation);
+            all.switched += counts.switched;
             all.thread_ended += counts.thread_ended;
             all.unknown_ends += counts.unknown_ends;
         }

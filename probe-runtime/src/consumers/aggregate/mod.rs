@@ -427,6 +427,10 @@ impl Consumer for Aggregate {
         Ok(())
     }
 
+    fn pausing(&self) {
+        self.intervals_if_any().into_iter().for_each(Intervals::pausing);
+    }
+
     fn start(&self, probe: ProbeId) -> Start {
         match self.intervals_if_any() {
             Some(intervals) if intervals.needs(probe) => Start::On,

@@ -131,6 +131,9 @@ impl<'a> OpenTable<'a> {
         let mut places = bucket(tag);
         let found = places.find(|at| self.tag(*at).load(Relaxed) == tag && self.has(*at, key));
         let Some(at) = found.filter(|_| self.is_of(owner)) else {
+            if self.head.0[THREAD].load(Relaxed) != owner.thread {
+                self.restart(owner);
+            }
             self.count(UNKNOWN_ENDS, 1);
             self.head.0[LAST_UNKNOWN_END].store(now, Relaxed);
             return None;
@@ -148,16 +151,15 @@ impl<'a> OpenTable<'a> {
         Some(ended)
     }
 
-    /// Returns the open intervals, if their thread has missed no hit up to this generation.
-    pub(super) fn read(self, generation: u32) -> Vec<OpenRead> {
-        let whose = || [THREAD, GENERATION].map(|at| self.head.0[at].load(Acquire));
-        let before = whose();
-        if before[1] != u64::from(generation) {
+    /// Returns the open intervals of a thread, if it has missed no hit up to this generation.
+    pub(super) fn read(self, owner: Owner) -> Vec<OpenRead> {
+        if !self.is_of(owner) {
             return Vec::new();
         }
+        fence(Acquire);
         let open: Vec<_> = (0..PLACES).filter_map(|at| self.read_one(at)).collect();
         fence(Acquire);
-        if whose() == before { open } else { Vec::new() }
+        if self.is_of(owner) { open } else { Vec::new() }
     }
 
     /// Returns an interval if it was open at one moment of the call.
@@ -173,26 +175,27 @@ impl<'a> OpenTable<'a> {
         (before.is_multiple_of(2) && version.load(Relaxed) == before).then_some(read)
     }
 
-    /// Returns the number of open intervals of a generation that has ended.
-    pub(super) fn left_open(self, generation: u32) -> u64 {
-        let is_left = self.head.0[GENERATION].load(Relaxed) != u64::from(generation);
-        if is_left { self.head.0[OPEN].load(Relaxed) } else { 0 }
-    }
-
     /// Returns the time of the last end without a beginning; 0 if there was none.
     pub(super) fn last_unknown_end(self) -> u64 {
         self.head.0[LAST_UNKNOWN_END].load(Relaxed)
     }
 
-    pub(super) fn counts(self) -> OpenCounts {
+    /// Returns the counts so far. Open intervals of another owner are left for good.
+    pub(super) fn counts(self, owner: Owner) -> OpenCounts {
         let count = |at: usize| self.head.0[at].load(Relaxed);
-        OpenCounts {
+        let mut counts = OpenCounts {
             nested: count(NESTED),
             no_room: count(NO_ROOM),
             switched: count(SWITCHED),
             thread_ended: count(THREAD_ENDED),
             unknown_ends: count(UNKNOWN_ENDS),
+        };
+        if !self.is_of(owner) {
+            let is_other = count(THREAD) != owner.thread;
+            let left = if is_other { &mut counts.thread_ended } else { &mut counts.switched };
+            *left += count(OPEN);
         }
+        counts
     }
 
     /// Forgets the intervals of an earlier generation, or of a thread that has ended.
@@ -294,12 +297,12 @@ mod tests {
         table.begin(OWNER, &key(0, 7), 70, || 100);
         table.begin(OWNER, &key(0, 8), 80, || 110);
         table.begin(OWNER, &key(1, 7), 71, || 120);
-        assert_eq!(table.read(3).len(), 3);
+        assert_eq!(table.read(OWNER).len(), 3);
         assert_eq!(table.end(OWNER, &key(0, 7), 150), Some(Ended { group: 70, ticks: 50 }));
         assert_eq!(table.end(OWNER, &key(0, 7), 160), None);
         assert_eq!(table.end(OWNER, &key(1, 7), 170), Some(Ended { group: 71, ticks: 50 }));
-        assert_eq!(table.read(3), [OpenRead { group: 80, begun: 110 }]);
-        assert_eq!(table.counts(), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
+        assert_eq!(table.read(OWNER), [OpenRead { group: 80, begun: 110 }]);
+        assert_eq!(table.counts(OWNER), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
         assert_eq!(table.last_unknown_end(), 160);
     }
 
@@ -310,7 +313,7 @@ mod tests {
         (0..3).for_each(|n| table.begin(OWNER, &key(0, 7), 70 + n, || 100 + n));
         assert_eq!([110, 120].map(|now| table.end(OWNER, &key(0, 7), now)), [None, None]);
         assert_eq!(table.end(OWNER, &key(0, 7), 130), Some(Ended { group: 70, ticks: 30 }));
-        assert_eq!(table.counts(), OpenCounts { nested: 2, ..OpenCounts::default() });
+        assert_eq!(table.counts(OWNER), OpenCounts { nested: 2, ..OpenCounts::default() });
     }
 
     #[test]
@@ -318,19 +321,30 @@ mod tests {
         let memory = Memory::new();
         let table = memory.table();
         table.begin(OWNER, &key(0, 7), 70, || 100);
-        assert_eq!((table.read(5).len(), table.left_open(5), table.left_open(3)), (0, 1, 0));
         let resumed = Owner { generation: 5, ..OWNER };
+        let (none, switched) = (OpenCounts::default(), OpenCounts { switched: 1, ..OpenCounts::default() });
+        assert_eq!((table.counts(OWNER), table.counts(resumed)), (none, switched));
+        assert_eq!((table.read(OWNER).len(), table.read(resumed).len()), (1, 0));
         assert_eq!(table.end(resumed, &key(0, 7), 120), None);
         table.begin(resumed, &key(0, 7), 70, || 130);
-        assert_eq!(table.counts(), OpenCounts { switched: 1, unknown_ends: 1, ..OpenCounts::default() });
-        // Another thread has got the memory.
+        let counts = OpenCounts { unknown_ends: 1, ..switched };
+        assert_eq!(table.counts(resumed), counts);
+        // Another thread has got the memory: what is open there is none of its own.
         let other = Owner { thread: 2, ..resumed };
+        let counts = OpenCounts { thread_ended: 1, ..counts };
+        assert_eq!((table.read(resumed).len(), table.read(other).len()), (1, 0));
+        assert_eq!(table.counts(other), counts);
+        assert_eq!(table.end(other, &key(0, 7), 135), None);
+        let counts = OpenCounts { unknown_ends: 2, ..counts };
+        assert_eq!((table.read(resumed).len(), table.read(other).len()), (0, 0));
+        assert_eq!(table.counts(other), counts);
         table.begin(other, &key(0, 9), 90, || 140);
-        assert_eq!(table.counts().thread_ended, 1);
-        assert_eq!(table.read(5), [OpenRead { group: 90, begun: 140 }]);
+        assert_eq!(table.read(other), [OpenRead { group: 90, begun: 140 }]);
         // Sites are being switched.
-        table.begin(Owner { generation: 6, ..other }, &key(0, 9), 90, || 150);
-        assert_eq!((table.read(6).len(), table.counts().switched), (0, 3));
+        let switching = Owner { generation: 6, ..other };
+        table.begin(switching, &key(0, 9), 90, || 150);
+        assert_eq!(table.read(switching), []);
+        assert_eq!(table.counts(switching), OpenCounts { switched: 3, ..counts });
     }
 
     #[test]
@@ -338,12 +352,12 @@ mod tests {
         let memory = Memory::new();
         let table = memory.table();
         (0..5000).for_each(|n| table.begin(OWNER, &key(0, n), 0, || 1));
-        let open = table.read(3).len();
+        let open = table.read(OWNER).len();
         assert!((PLACES * 9 / 10..=PLACES).contains(&open), "{open}");
-        assert_eq!(table.counts().no_room, 5000 - open as u64);
+        assert_eq!(table.counts(OWNER).no_room, 5000 - open as u64);
         let ended = (0..5000).filter(|n| table.end(OWNER, &key(0, *n), 2).is_some()).count();
-        assert_eq!((ended, table.read(3).len()), (open, 0));
-        assert_eq!(table.counts().unknown_ends, 5000 - open as u64);
+        assert_eq!((ended, table.read(OWNER).len()), (open, 0));
+        assert_eq!(table.counts(OWNER).unknown_ends, 5000 - open as u64);
     }
 
     /// An interval that is read is one that was begun: its time and its group belong together.
@@ -359,11 +373,11 @@ mod tests {
                 }
             });
             while !writer.is_finished() {
-                for read in memory.table().read(3) {
+                for read in memory.table().read(OWNER) {
                     assert_eq!(read.begun, 2 * read.group);
                 }
             }
         });
-        assert_eq!(memory.table().counts(), OpenCounts::default());
+        assert_eq!(memory.table().counts(OWNER), OpenCounts::default());
     }
 }

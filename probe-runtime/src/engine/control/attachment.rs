@@ -164,6 +164,7 @@ impl<C: Consumer> Attachment<C> {
     /// instruction on its site and two on the control lock. It takes up to three times as long if
     /// the calling code lies in the site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
+        self.consumer.pausing();
         self.untyped.set_paused(true)
     }
 
