@@ -79,8 +79,6 @@ pub struct Ends {
     pub selector: Arc<Selector>,
     /// The hits that begin intervals, if a spec has named them.
     pub begins: Option<Arc<Selector>>,
-    /// Both.
-    pub both: Option<Arc<Selector>>,
     /// Their key, if it is written otherwise than the first key of the hits that begin.
     pub key: Option<Node>,
 }
@@ -174,14 +172,6 @@ impl Aggregation {
 }
 
 impl Ends {
-    /// Names the hits that begin intervals.
-    pub fn of(&mut self, begins: &Arc<Selector>) -> Result<(), ParseError> {
-        let both = format!("{}, {}", begins.text(), self.selector.text());
-        let both = Selector::parse(&both).map_err(|error| ParseError::new(error.parse_error().problem))?;
-        (self.begins, self.both) = (Some(Arc::clone(begins)), Some(both.into()));
-        Ok(())
-    }
-
     /// Reads the brackets at this place, and returns the place behind them.
     fn parse(text: &str, at: usize) -> Result<(Self, usize), ParseError> {
         let missing = |at, symbol| ParseError { at, problem: format!("`{symbol}` is missing here") };
@@ -201,7 +191,7 @@ impl Ends {
         let blank = selector.len() - selector.trim_start().len();
         let parsed = Selector::parse(selector.trim());
         let selector = parsed.map_err(|error| error.parse_error().after(start + blank))?;
-        Ok((Self { selector: selector.into(), begins: None, both: None, key }, end + 1))
+        Ok((Self { selector: selector.into(), begins: None, key }, end + 1))
     }
 }
 

@@ -257,7 +257,8 @@ fn functions_begin_at_their_exits_and_end_at_their_entries() {
     let between = attach("@release kind=exit", "until(@release kind=exit)");
     (0..5).for_each(|n| _ = (acquire(n, true), release(n)));
     assert_eq!(counts(&calls.groups()), [row("", 5, 0)]);
-    assert_eq!(between.groups().len(), 0, "each of these is an end");
+    // Each of these ends an interval, and begins one.
+    assert_eq!(counts(&between.groups()), [row("", 4, 1)]);
 }
 
 #[test]
@@ -282,6 +283,30 @@ fn a_text_names_both_hits() {
     assert_eq!(counts(&groups(1)), [row("0", 3, 1), row("1", 3, 1), row("2", 3, 1)]);
     assert!(groups(1).notes()[0].starts_with("3 ends were without a beginning"));
     assert_eq!(counts(&groups(2)), [row("", 12, 0)]);
+}
+
+#[test]
+fn each_of_two_selectors_names_its_own_probes() {
+    let _turn = probe_tests::turn::turn();
+    lists_points();
+    let specs = [
+        // A hit that ends an interval begins none.
+        "@took, @gave=until(@gave) by(lock)",
+        // What the one leaves out, the other one may name.
+        "@took=until(@*, !@took, !@acquire, !@release by(lock)) by(lock)",
+        "@*, !@gave, !@acquire, !@release=until(@gave) by(lock)",
+    ];
+    for spec in specs {
+        let attached = attach_spec(&spec.replace('@', "consumers::intervals::")).unwrap();
+        for n in 0..9 {
+            take(n % 3, "");
+            give(n % 3);
+        }
+        take(7, "");
+        let groups = attached[0].attachment::<Aggregate>().unwrap().groups();
+        let expected = [row("0", 3, 0), row("1", 3, 0), row("2", 3, 0), row("7", 0, 1)];
+        assert_eq!((counts(&groups), groups.notes()), (expected.to_vec(), Vec::new()), "{spec}");
+    }
 }
 
 #[test]

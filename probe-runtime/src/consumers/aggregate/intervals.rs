@@ -27,9 +27,10 @@ use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread};
 use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::{Definition, Kind};
+use probe_lang::Predicate;
+use probe_lang::aggregation::Ends;
 use probe_lang::expression::{Fault, Program, Scope, groups};
 use probe_lang::modules::RESULT;
-use probe_lang::{Predicate, Selector};
 use probe_report::reports::OpenInterval;
 use probe_report::was;
 
@@ -110,10 +111,9 @@ impl Role {
         Self { begins: takes.is_some(), ends: gives.is_some(), about, takes, takes_if: note(TAKES_IF), gives }
     }
 
-    fn of_selectors(definition: &Definition, begins: Option<&Selector>, ends: &Selector) -> Self {
-        let is_end = ends.matches(definition);
-        let begins = begins.map_or(!is_end, |begins| begins.matches(definition));
-        Self { begins, ends: is_end, ..Self::default() }
+    fn of_selectors(definition: &Definition, ends: &Ends) -> Self {
+        let begins = ends.begins.as_ref().is_none_or(|begins| begins.matches(definition));
+        Self { begins, ends: ends.selector.matches(definition), ..Self::default() }
     }
 }
 
@@ -286,13 +286,22 @@ impl Aggregate {
         let is_held = self.aggregation.function == AggregateFunction::Held;
         let role = |definition: &Definition| match ends {
             _ if is_held => Role::of_notes(definition),
-            Some(ends) => Role::of_selectors(definition, ends.begins.as_deref(), &ends.selector),
+            Some(ends) => Role::of_selectors(definition, ends),
             None => Role { begins: true, ..Role::default() },
         };
         let read = |all: &mut dyn Iterator<Item = (ProbeId, &Definition)>| {
             all.map(|(id, definition)| (id, role(definition))).collect()
         };
-        let roles: Roles = probes.with_definitions(read);
+        let mut roles: Roles = probes.with_definitions(read);
+        let all_end = |ends: &Ends| match &ends.begins {
+            // Whichever probes there are yet.
+            Some(begins) => begins.text() == ends.selector.text(),
+            None => roles.values().all(|role| role.ends),
+        };
+        // A hit that ends an interval begins none, unless all hits do.
+        if ends.is_some_and(|ends| !all_end(ends)) {
+            roles.values_mut().for_each(|role| role.begins &= !role.ends);
+        }
         if is_held && !roles.is_empty() && !roles.values().any(|role| role.begins) {
             let problem = "none of these probes takes anything; `held` is of functions whose modules say so, such \
                            as `lock::*=held`, and `until` names the hits: `app::took=until(app::gave)`";
