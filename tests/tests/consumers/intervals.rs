@@ -121,7 +121,8 @@ fn what_is_not_measured_is_told() {
     assert_eq!(
         held.groups().notes(),
         [
-            "2 ends were without a beginning: it was before this was attached, or of another thread",
+            "2 ends were without a beginning: it was of another thread, before this was attached or switched, or \
+             left out",
             "2 beginnings were inside of an interval of the same key, whose outermost one counts",
         ]
     );
@@ -307,6 +308,33 @@ fn each_of_two_selectors_names_its_own_probes() {
         let expected = [row("0", 3, 0), row("1", 3, 0), row("2", 3, 0), row("7", 0, 1)];
         assert_eq!((counts(&groups), groups.notes()), (expected.to_vec(), Vec::new()), "{spec}");
     }
+}
+
+/// The key is of the entry, whose group keeps it until the exit.
+#[test]
+fn keys_without_room_are_counted() {
+    let _turn = probe_tests::turn::turn();
+    let held = attach("@acquire, @release", "until(@release by(id)) by(lock)");
+    for n in 0..3000 {
+        acquire(n, true);
+        release(n);
+    }
+    let groups = held.groups();
+    let ended: u64 = groups.iter().map(Group::count).sum();
+    assert!((512..=1024).contains(&ended), "{ended}");
+    let left_out = 3000 - ended;
+    assert_eq!(
+        groups.notes(),
+        [
+            format!(
+                "{left_out} ends were without a beginning: it was of another thread, before this was attached or \
+                 switched, or left out"
+            ),
+            format!(
+                "{left_out} beginnings were left out: there is no room for their groups, which have their keys"
+            ),
+        ]
+    );
 }
 
 #[test]

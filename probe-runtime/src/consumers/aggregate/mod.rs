@@ -18,6 +18,7 @@ mod hit;
 mod intervals;
 mod key;
 mod open;
+mod roles;
 mod table;
 
 use std::collections::HashMap;
@@ -27,10 +28,11 @@ use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
 use hit::{KeySource, unfit};
-use intervals::{Intervals, Roles, SharedKey, beginning};
+use intervals::{Intervals, SharedKey};
 use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
-use table::{PLAIN, POWERS, Table};
+use roles::Roles;
+use table::{NO_GROUP, PLAIN, POWERS, Table};
 
 use super::buckets::BUCKETS;
 use super::filter::{
@@ -119,7 +121,7 @@ struct Prepared {
     caller_keys: u8,
     /// If keys ask for callers.
     callers: Option<Callers>,
-    intervals: Option<Intervals>,
+    intervals: Option<Box<Intervals>>,
     /// The groups, and then the stacks.
     memory: PerThread<Rules, AtomicU64>,
     since: Since,
@@ -140,7 +142,7 @@ struct Programs {
     room: usize,
     value: Option<Program>,
     /// If hits begin intervals.
-    begins: Option<SharedKey>,
+    begins: Option<Box<SharedKey>>,
 }
 
 impl Aggregate {
@@ -208,7 +210,7 @@ impl Aggregate {
     }
 
     fn intervals_if_any(&self) -> Option<&Intervals> {
-        self.groups.get()?.intervals.as_ref()
+        self.groups.get()?.intervals.as_deref()
     }
 
     fn cells(&self) -> usize {
@@ -242,6 +244,7 @@ impl Aggregate {
         let is_of_intervals = self.aggregation.function.is_of_intervals();
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
+            is_evaluated_later: self.aggregation.function == AggregateFunction::Held,
             text: &self.aggregation.text,
             keys: &|key, scope| self.aggregation.key_fits(key, scope, caller_keys),
             key_count: self.aggregation.keys.len(),
@@ -378,8 +381,9 @@ impl Consumer for Aggregate {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let (all, roles) = (probes, self.roles(probes)?);
-        let probes = &beginning(all, &roles);
+        let (all, mut roles) = (probes, Roles::default());
+        self.add_roles(&mut roles, all)?;
+        let probes = &self.beginning(all, &roles);
         let caller_keys = self.caller_keys(probes);
         let plan = self.plan(probes, caller_keys)?;
         // An error about its fields comes first.
@@ -389,7 +393,7 @@ impl Consumer for Aggregate {
         let prepared = Prepared {
             caller_keys,
             callers,
-            intervals: self.intervals(all, &roles, &plan)?,
+            intervals: self.intervals(all, roles.clone(), &plan)?,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
@@ -406,11 +410,13 @@ impl Consumer for Aggregate {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
-        let roles = self.roles(probes)?;
-        let set = self.filter.joined_by(&beginning(probes, &roles));
+        let mut roles =
+            prepared.intervals.as_ref().map_or_else(Roles::new, |it| Roles::clone(&it.roles.get()));
+        self.add_roles(&mut roles, probes)?;
+        let set = self.filter.joined_by(&self.beginning(probes, &roles));
         let plan = self.plan(&set, prepared.caller_keys)?;
         if let Some(intervals) = &prepared.intervals {
-            self.join_intervals(intervals, probes, &roles, &plan)?;
+            self.join_intervals(intervals, probes, roles.clone(), &plan)?;
         }
         self.filter.check(&set)?;
         self.add(prepared, &plan, &roles)?;
@@ -456,14 +462,18 @@ impl Consumer for Aggregate {
         };
         let alone = |context: &HitContext<'_>| {
             if let Some(memory) = memory()
+                && !self.begins_without_group(prepared, programs, event, context)
                 && let Some(group) = self.group(prepared, &memory, programs, event, context, None)
             {
                 self.count(prepared, &memory, programs, group, event, context);
             }
         };
         self.filter.hit(event, alone, |passed, context| {
-            let Some(memory) = memory() else { return 0 };
+            let Some(memory) = memory() else { return NO_GROUP };
             let table = &memory.table;
+            if self.begins_without_group(prepared, programs, event, context) {
+                return NO_GROUP;
+            }
             let group = match passed {
                 PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
                     self.group_of_call(prepared, &memory, programs, event, context, of_entry)
@@ -471,7 +481,7 @@ impl Consumer for Aggregate {
                 _ => self.group(prepared, &memory, programs, event, context, None),
             };
             // Without one, its keys had a fault, which was counted.
-            let Some(group) = group else { return 0 };
+            let Some(group) = group else { return NO_GROUP };
             if programs.place.value {
                 self.count(prepared, &memory, programs, group, event, context);
             }

@@ -27,7 +27,7 @@ const LEN: usize = BEFORE_KEY + WORDS;
 pub(super) const OPEN_WORDS: usize = PLACES * LEN;
 
 /// The words of the head, and the tags.
-pub(super) type OpenHead = ([AtomicU64; 9], [AtomicU64; PLACES]);
+pub(super) type OpenHead = ([AtomicU64; 10], [AtomicU64; PLACES]);
 
 /// Places in the head.
 const THREAD: usize = 0;
@@ -40,6 +40,7 @@ const NO_ROOM: usize = 5;
 const SWITCHED: usize = 6;
 const THREAD_ENDED: usize = 7;
 const UNKNOWN_ENDS: usize = 8;
+const NO_KEY: usize = 9;
 
 /// The intervals of one thread.
 #[derive(Clone, Copy)]
@@ -77,6 +78,8 @@ pub(super) struct OpenCounts {
     pub(super) nested: u64,
     /// Beginnings without room.
     pub(super) no_room: u64,
+    /// Beginnings whose key is not known.
+    pub(super) no_key: u64,
     /// Intervals that were open while sites were switched.
     pub(super) switched: u64,
     /// Intervals that were open when their thread ended, of threads whose memory another one has.
@@ -122,6 +125,11 @@ impl<'a> OpenTable<'a> {
         begun.store(now(), Relaxed);
         version.store(before.wrapping_add(2), Release);
         self.tag(at).store(tag, Release);
+    }
+
+    /// Counts a beginning whose key is not known.
+    pub(super) fn without_key(&self) {
+        self.count(NO_KEY, 1);
     }
 
     /// Ends the interval of this key, if that was the outermost one.
@@ -186,6 +194,7 @@ impl<'a> OpenTable<'a> {
         let mut counts = OpenCounts {
             nested: count(NESTED),
             no_room: count(NO_ROOM),
+            no_key: count(NO_KEY),
             switched: count(SWITCHED),
             thread_ended: count(THREAD_ENDED),
             unknown_ends: count(UNKNOWN_ENDS),
