@@ -180,11 +180,19 @@ impl Ends {
         }
         let end = at + closing(&text[at..]).ok_or_else(|| missing(text.len(), ')'))?;
         let (start, mut selector, mut key) = (at + 1, &text[at + 1..end], None);
-        if let Some((before, by)) = selector.rsplit_once(" by").filter(|(_, by)| by.trim().starts_with('(')) {
+        let is_key = |before: &str, by: &str| {
+            before.ends_with(char::is_whitespace) && by.trim_start().starts_with('(')
+        };
+        if let Some((before, by)) = selector.rsplit_once("by").filter(|(before, by)| is_key(before, by)) {
             selector = before;
             let mut parser = Parser::new(&text[..end], end - by.len())?;
             parser.expect("(")?;
-            key = Some(parser.expression()?);
+            let (at, read) = (parser.at, parser.expression()?);
+            if read.uses("latency") {
+                let problem = "a hit that ends an interval ends no call, so its key is of its fields";
+                return Err(ParseError { at, problem: problem.to_owned() });
+            }
+            key = Some(read);
             parser.expect(")")?;
             parser.finish()?;
         }
@@ -226,6 +234,7 @@ mod tests {
             ("sum( bytes*2 )by( path,thread )", "sum(bytes * 2) by(path, thread)"),
             ("quantize(latency)", "quantize(latency)"),
             ("latency by(len(path) > 10)", "latency by(len(path) > 10)"),
+            ("until(a\tby (b)) by(c)", "until(a by(b)) by(c)"),
             ("until( app::given )by(lock)", "until(app::given) by(lock)"),
             (
                 "until(a::*, !a::b kind=exit by( len(key) ))by(n)",
@@ -248,6 +257,7 @@ mod tests {
             ("until(a", 7, "`)` is missing here"),
             ("until( a:b)", 8, "`:` can't be part of a path"),
             ("until(a by(b c))", 13, "`)` is missing here"),
+            ("until(a by(latency)) by(b)", 11, "a hit that ends an interval ends no call"),
             ("until(a by(b))", 11, "the hits that begin have a key then, too"),
             ("sum(x) of(y)", 7, "an operator is missing here"),
             ("count by()", 9, "a field, a constant or `(` is missing here"),

@@ -348,6 +348,8 @@ fn mistakes_are_errors() {
     };
     let error = failed("@took, @gave", "until(@gave) by(by)");
     assert!(error.contains("`by` is not a field of any probe here"), "{error}");
+    let error = failed("@took, @gave", "until(@gave) by(caller)");
+    assert!(error.contains("the first key is that of both hits"), "{error}");
     let error = failed("@took, @gave", "held");
     assert!(error.contains("none of these probes takes anything"), "{error}");
     let held = attach("@took", "until(@gave) by(lock)");

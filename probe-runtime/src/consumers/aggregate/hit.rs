@@ -198,13 +198,13 @@ impl Aggregate {
         let mut key = shared.key();
         let read = shared.holds(event, context).and_then(|holds| {
             match &shared.source {
-                Some(KeySource::OfEntry) => match group.and_then(|(table, at)| table.stored_keys(at)) {
-                    Some(mut stored) => key.add_stored(&mut stored),
-                    None => {
+                Some(KeySource::OfEntry) => {
+                    let Some(mut stored) = group.and_then(|(table, at)| table.stored_keys(at)) else {
                         intervals.without_key(event);
                         return Ok(false);
-                    }
-                },
+                    };
+                    key.add_stored(&mut stored);
+                }
                 Some(source) => Self::add_value(&mut key, source, event, context)?,
                 None => (),
             }

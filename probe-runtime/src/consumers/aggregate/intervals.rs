@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::hit::KeySource;
 use super::key::Key;
-use super::open::{OPEN_WORDS, OpenCounts, OpenHead, OpenRead, OpenTable, Owner};
+use super::open::{OPEN_WORDS, OpenCounts, OpenHead, OpenTable, Owner};
 use super::roles::Roles;
 use crate::consumers::filter::{CallFilter, HitContext};
 use crate::engine::by_probe::ByProbe;
@@ -170,20 +170,20 @@ impl Intervals {
         let read = |local: Local<'_, OpenHead, AtomicU64>| {
             let (thread, is_alive, table) = (local.thread(), local.is_alive(), Self::table(&local));
             let (open, name) = (table.read(Owner { thread, generation }), local.thread_name());
-            (thread, name, is_alive, open, table.last_unknown_end())
+            (thread, name, is_alive, open, table.last_unknown_ends())
         };
         let threads: Vec<_> = self.memory.iter().map(read).collect();
         let mut all = HashMap::<u64, Vec<OpenInterval>>::new();
         for (at, (thread, name, is_alive, open, _)) in threads.iter().enumerate() {
             let others = threads.iter().enumerate().filter(|(other, _)| *other != at);
-            let last_end = others.map(|(_, it)| it.4).max().unwrap_or_default();
-            for OpenRead { group, begun } in open {
-                all.entry(*group).or_default().push(OpenInterval {
+            let ends: Vec<_> = others.map(|(_, it)| &it.4).collect();
+            for read in open {
+                all.entry(read.group).or_default().push(OpenInterval {
                     thread: *thread,
                     thread_name: name.clone(),
-                    elapsed: self.scale.nanoseconds(until.saturating_sub(*begun)),
+                    elapsed: self.scale.nanoseconds(until.saturating_sub(read.begun)),
                     has_thread_ended: !is_alive,
-                    may_have_ended: last_end > *begun,
+                    may_have_ended: ends.iter().any(|ends| ends.may_have(read)),
                 });
             }
         }

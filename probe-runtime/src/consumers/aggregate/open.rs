@@ -5,7 +5,8 @@
 //! tags      0 while a place is free, or bits of its key's hash     in buckets of eight, a cache line
 //! interval  version: odd while it is written │ shape of its key │ begun │ group │ nested │ key: 16 words
 //! ```
-//! A key has its place in the bucket that its hash names. Where eight others are open, it has none.
+//! A key has its place in the bucket that its hash names. Where eight others are open, it has none: a
+//! thread has room for some 400 intervals, or up to 1,024, as their keys happen to lie.
 //!
 //! Another thread reads an interval between two looks at its version.
 
@@ -27,20 +28,22 @@ const LEN: usize = BEFORE_KEY + WORDS;
 pub(super) const OPEN_WORDS: usize = PLACES * LEN;
 
 /// The words of the head, and the tags.
-pub(super) type OpenHead = ([AtomicU64; 10], [AtomicU64; PLACES]);
+pub(super) type OpenHead = ([AtomicU64; 9 + 2 * LAST_ENDS], [AtomicU64; PLACES]);
 
 /// Places in the head.
 const THREAD: usize = 0;
 const GENERATION: usize = 1;
 const OPEN: usize = 2;
-const LAST_UNKNOWN_END: usize = 3;
 /// Counts, see [`OpenCounts`].
-const NESTED: usize = 4;
-const NO_ROOM: usize = 5;
-const SWITCHED: usize = 6;
-const THREAD_ENDED: usize = 7;
-const UNKNOWN_ENDS: usize = 8;
-const NO_KEY: usize = 9;
+const NESTED: usize = 3;
+const NO_ROOM: usize = 4;
+const SWITCHED: usize = 5;
+const THREAD_ENDED: usize = 6;
+const UNKNOWN_ENDS: usize = 7;
+const NO_KEY: usize = 8;
+/// The last ends without a beginning: each one's tag, and its time.
+const LAST: usize = 9;
+const LAST_ENDS: usize = 8;
 
 /// The intervals of one thread.
 #[derive(Clone, Copy)]
@@ -69,6 +72,21 @@ pub(super) struct Ended {
 pub(super) struct OpenRead {
     pub(super) group: u64,
     pub(super) begun: u64,
+    pub(super) tag: u64,
+}
+
+/// The last ends without a beginning, of one thread.
+pub(super) struct UnknownEnds(Vec<(u64, u64)>);
+
+impl UnknownEnds {
+    /// Returns whether one may be of this interval, which another thread has begun.
+    pub(super) fn may_have(&self, open: &OpenRead) -> bool {
+        let is_later = |time: u64| time > open.begun;
+        let is_known = |(tag, time): &(u64, u64)| *tag == open.tag && is_later(*time);
+        // Its own may be forgotten, if all that are known are later.
+        let may_lack = self.0.len() == LAST_ENDS && self.0.iter().all(|it| is_later(it.1));
+        may_lack || self.0.iter().any(is_known)
+    }
 }
 
 /// Hits and intervals without a time.
@@ -142,8 +160,11 @@ impl<'a> OpenTable<'a> {
             if self.head.0[THREAD].load(Relaxed) != owner.thread {
                 self.restart(owner);
             }
+            #[expect(clippy::cast_possible_truncation, reason = "its low bits count")]
+            let last = LAST + self.head.0[UNKNOWN_ENDS].load(Relaxed) as usize % LAST_ENDS * 2;
+            self.head.0[last].store(tag, Relaxed);
+            self.head.0[last + 1].store(now, Relaxed);
             self.count(UNKNOWN_ENDS, 1);
-            self.head.0[LAST_UNKNOWN_END].store(now, Relaxed);
             return None;
         };
         let [version, _, begun, group, nested, ..] = self.interval(at) else { return None };
@@ -172,20 +193,24 @@ impl<'a> OpenTable<'a> {
 
     /// Returns an interval if it was open at one moment of the call.
     fn read_one(self, at: usize) -> Option<OpenRead> {
-        if self.tag(at).load(Acquire) == 0 {
+        let tag = self.tag(at).load(Acquire);
+        if tag == 0 {
             return None;
         }
         let [version, _, begun, group, ..] = self.interval(at) else { return None };
         let before = version.load(Acquire);
-        let read = OpenRead { group: group.load(Relaxed), begun: begun.load(Relaxed) };
+        let read = OpenRead { group: group.load(Relaxed), begun: begun.load(Relaxed), tag };
         fence(Acquire);
         // One that ends meanwhile is not open, and a new one has just begun.
         (before.is_multiple_of(2) && version.load(Relaxed) == before).then_some(read)
     }
 
-    /// Returns the time of the last end without a beginning; 0 if there was none.
-    pub(super) fn last_unknown_end(self) -> u64 {
-        self.head.0[LAST_UNKNOWN_END].load(Relaxed)
+    /// Returns the last ends without a beginning, the tag and the time of each. There may have been
+    /// others before the earliest of [`LAST_ENDS`].
+    pub(super) fn last_unknown_ends(self) -> UnknownEnds {
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let last = self.head.0[LAST..].as_chunks::<2>().0.iter();
+        UnknownEnds(last.map(|[tag, time]| (load(tag), load(time))).filter(|it| it.1 != 0).collect())
     }
 
     /// Returns the counts so far. Open intervals of another owner are left for good.
@@ -310,9 +335,10 @@ mod tests {
         assert_eq!(table.end(OWNER, &key(0, 7), 150), Some(Ended { group: 70, ticks: 50 }));
         assert_eq!(table.end(OWNER, &key(0, 7), 160), None);
         assert_eq!(table.end(OWNER, &key(1, 7), 170), Some(Ended { group: 71, ticks: 50 }));
-        assert_eq!(table.read(OWNER), [OpenRead { group: 80, begun: 110 }]);
+        let tag = tag(&key(0, 8));
+        assert_eq!(table.read(OWNER), [OpenRead { group: 80, begun: 110, tag }]);
         assert_eq!(table.counts(OWNER), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
-        assert_eq!(table.last_unknown_end(), 160);
+        assert_eq!(table.last_unknown_ends().0, [(super::tag(&key(0, 7)), 160)]);
     }
 
     #[test]
@@ -348,7 +374,7 @@ mod tests {
         assert_eq!((table.read(resumed).len(), table.read(other).len()), (0, 0));
         assert_eq!(table.counts(other), counts);
         table.begin(other, &key(0, 9), 90, || 140);
-        assert_eq!(table.read(other), [OpenRead { group: 90, begun: 140 }]);
+        assert_eq!(table.read(other), [OpenRead { group: 90, begun: 140, tag: tag(&key(0, 9)) }]);
         // Sites are being switched.
         let switching = Owner { generation: 6, ..other };
         table.begin(switching, &key(0, 9), 90, || 150);
@@ -367,6 +393,23 @@ mod tests {
         let ended = (0..5000).filter(|n| table.end(OWNER, &key(0, *n), 2).is_some()).count();
         assert_eq!((ended, table.read(OWNER).len()), (open, 0));
         assert_eq!(table.counts(OWNER).unknown_ends, 5000 - open as u64);
+    }
+
+    /// Another thread's end is of the same key, and later.
+    #[test]
+    fn an_end_elsewhere_may_be_of_an_interval_of_its_key() {
+        let memory = Memory::new();
+        let table = memory.table();
+        let open = |number| OpenRead { group: 1, begun: 100, tag: tag(&key(0, number)) };
+        let may_have = |number| table.last_unknown_ends().may_have(&open(number));
+        assert!(!may_have(0));
+        for (number, now) in [(7, 90), (8, 110)] {
+            assert_eq!(table.end(OWNER, &key(0, number), now), None);
+        }
+        assert_eq!([7, 8, 9].map(may_have), [false, true, false]);
+        (0..7).for_each(|n| _ = table.end(OWNER, &key(0, 10 + n), 120));
+        // Earlier ones are not known any more.
+        assert_eq!([7, 8, 9, 10].map(may_have), [true; 4]);
     }
 
     /// An interval that is read is one that was begun: its time and its group belong together.

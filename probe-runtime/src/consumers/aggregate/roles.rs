@@ -122,11 +122,25 @@ impl Aggregate {
         note_begun(&mut roles, begins);
         let ending = probes.only(&|id| self.is_ending(&roles, *id));
         let plan = self.plan_of_ends(&ending)?;
-        plan.check()?;
+        plan.check().map_err(|error| self.of_shared_key(error))?;
         self.add_ends(&intervals, &plan, &roles)?;
         intervals.filter.prepare(&ending, plan)?;
         intervals.roles.set(roles);
         Ok(Some(Box::new(intervals)))
+    }
+
+    /// Says what the first key is, in the error of one that hits that end do not have.
+    fn of_shared_key(&self, error: Error) -> Error {
+        match error {
+            Error::Expression { text, at, problem } if self.aggregation.ends.is_some() => {
+                let problem = format!(
+                    "{problem}; the first key is that of both hits, which `until(b by(x))` names otherwise at the \
+                     second"
+                );
+                Error::Expression { text, at, problem }
+            }
+            error => error,
+        }
     }
 
     /// Gets ready for probes that join. Those that end what is begun only now are switched on.
