@@ -144,7 +144,7 @@ fn what_is_not_measured_is_told() {
     assert!(text.contains("3 ends were without a beginning"), "{text}");
 }
 
-/// A report is written after its pause, and shows what was open then.
+/// A report is written after its pause, and shows the intervals that were open then.
 #[test]
 fn a_pause_leaves_intervals_open() {
     let _turn = probe_tests::turn::turn();
@@ -293,7 +293,7 @@ fn each_of_two_selectors_names_its_own_probes() {
     let specs = [
         // A hit that ends an interval begins none.
         "@took, @gave=until(@gave) by(lock)",
-        // What the one leaves out, the other one may name.
+        // The second selector may name a probe that the first one leaves out.
         "@took=until(@*, !@took, !@acquire, !@release by(lock)) by(lock)",
         "@*, !@gave, !@acquire, !@release=until(@gave) by(lock)",
     ];

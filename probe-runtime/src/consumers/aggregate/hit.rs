@@ -163,8 +163,8 @@ impl Aggregate {
         }
     }
 
-    /// Returns whether the predicate leaves out what a hit begins. The interval then has no group;
-    /// it is begun all the same, since its end must not be another one's.
+    /// Returns whether the predicate leaves out what a hit begins. The interval then has no group.
+    /// It is begun, since its end must not be another interval's.
     #[inline(always)]
     pub(super) fn begins_without_group(
         &self,

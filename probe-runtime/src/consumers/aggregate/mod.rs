@@ -76,12 +76,13 @@ use probe_report::source::{Period, Since};
 ///
 /// `until` measures intervals from a hit to the next hit of the probes that it names, on the same
 /// thread, with the same first key; `until(a::b by(x))` names that key otherwise there. Select the
-/// probes of both. A probe that ends intervals begins none, unless all of them do. If a function's entry and exit are selected, it begins an interval at its exit,
-/// and ends one at its entry. Of nested intervals of one key, the outermost counts. Nothing is
-/// paired across a switch of sites; such hits, and ends without a beginning, are counted.
-/// [`Group::open`](crate::aggregate::Group::open) has the intervals that have not ended, also those of
-/// a paused attachment up to its pause. A thread has room for some 400 of them, or up to 1,024, as
-/// their keys happen to lie.
+/// probes of both. A probe that ends intervals begins none, unless all of them do. If a function's
+/// entry and exit are selected, it begins an interval at its exit, and ends one at its entry. Of
+/// nested intervals of one key, the outermost counts. Nothing is paired across a switch of sites;
+/// such hits, and ends without a beginning, are counted.
+/// [`Group::open`](crate::aggregate::Group::open) has the intervals that have not ended. While the
+/// attachment is paused, these are those of the pause. A thread has room for some 400 of them, or
+/// up to 1,024, by the places of their keys.
 ///
 /// Keys of the entry and keys of the exit can stand together: `count by(path, ret)`. Then what the
 /// entries have named takes some of the room for groups, too. The number must be known where the

@@ -5,8 +5,8 @@
 //! tags      0 while a place is free, or bits of its key's hash     in buckets of eight, a cache line
 //! interval  version: odd while it is written │ shape of its key │ begun │ group │ nested │ key: 16 words
 //! ```
-//! A key has its place in the bucket that its hash names. Where eight others are open, it has none: a
-//! thread has room for some 400 intervals, or up to 1,024, as their keys happen to lie.
+//! A key has its place in the bucket that its hash names. Where eight others are open, it has none.
+//! So a thread has room for some 400 intervals, or up to 1,024, by the places of their keys.
 //!
 //! Another thread reads an interval between two looks at its version.
 
@@ -364,7 +364,7 @@ mod tests {
         table.begin(resumed, &key(0, 7), 70, || 130);
         let counts = OpenCounts { unknown_ends: 1, ..switched };
         assert_eq!(table.counts(resumed), counts);
-        // Another thread has got the memory: what is open there is none of its own.
+        // Another thread has got the memory. It has begun none of these intervals.
         let other = Owner { thread: 2, ..resumed };
         let counts = OpenCounts { thread_ended: 1, ..counts };
         assert_eq!((table.read(resumed).len(), table.read(other).len()), (1, 0));

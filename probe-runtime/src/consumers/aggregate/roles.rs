@@ -143,7 +143,7 @@ impl Aggregate {
         }
     }
 
-    /// Gets ready for probes that join. Those that end what is begun only now are switched on.
+    /// Gets ready for probes that join. Earlier ones that they need are switched on.
     pub(super) fn join_intervals(
         &self,
         intervals: &Intervals,

@@ -241,7 +241,7 @@ impl ProbeSet {
             }
             _ => None,
         };
-        // What has changed since the earlier one may be missing.
+        // The earlier set may lack later changes.
         let as_of = self.as_of.min(other.as_of);
         Self { unmatched, rule, as_of, ..self.with(&other.ids) }
     }
