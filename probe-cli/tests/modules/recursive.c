@@ -1,4 +1,4 @@
-/* Takes a recursive mutex and a file twice, and holds them for a while after they were given once. */
+/* Takes a recursive mutex and a file twice, gives them once, and holds them for a while. */
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
