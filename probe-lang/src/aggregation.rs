@@ -79,8 +79,6 @@ pub struct Ends {
     pub selector: Arc<Selector>,
     /// The hits that begin intervals, if a spec has named them.
     pub begins: Option<Arc<Selector>>,
-    /// Both.
-    pub both: Option<Arc<Selector>>,
     /// Their key, if it is written otherwise than the first key of the hits that begin.
     pub key: Option<Node>,
 }
@@ -174,14 +172,6 @@ impl Aggregation {
 }
 
 impl Ends {
-    /// Names the hits that begin intervals.
-    pub fn of(&mut self, begins: &Arc<Selector>) -> Result<(), ParseError> {
-        let both = format!("{}, {}", begins.text(), self.selector.text());
-        let both = Selector::parse(&both).map_err(|error| ParseError::new(error.parse_error().problem))?;
-        (self.begins, self.both) = (Some(Arc::clone(begins)), Some(both.into()));
-        Ok(())
-    }
-
     /// Reads the brackets at this place, and returns the place behind them.
     fn parse(text: &str, at: usize) -> Result<(Self, usize), ParseError> {
         let missing = |at, symbol| ParseError { at, problem: format!("`{symbol}` is missing here") };
@@ -190,18 +180,26 @@ impl Ends {
         }
         let end = at + closing(&text[at..]).ok_or_else(|| missing(text.len(), ')'))?;
         let (start, mut selector, mut key) = (at + 1, &text[at + 1..end], None);
-        if let Some((before, by)) = selector.rsplit_once(" by").filter(|(_, by)| by.trim().starts_with('(')) {
+        let is_key = |before: &str, by: &str| {
+            before.ends_with(char::is_whitespace) && by.trim_start().starts_with('(')
+        };
+        if let Some((before, by)) = selector.rsplit_once("by").filter(|(before, by)| is_key(before, by)) {
             selector = before;
             let mut parser = Parser::new(&text[..end], end - by.len())?;
             parser.expect("(")?;
-            key = Some(parser.expression()?);
+            let (at, read) = (parser.at, parser.expression()?);
+            if read.uses("latency") {
+                let problem = "a hit that ends an interval ends no call, so its key is of its fields";
+                return Err(ParseError { at, problem: problem.to_owned() });
+            }
+            key = Some(read);
             parser.expect(")")?;
             parser.finish()?;
         }
         let blank = selector.len() - selector.trim_start().len();
         let parsed = Selector::parse(selector.trim());
         let selector = parsed.map_err(|error| error.parse_error().after(start + blank))?;
-        Ok((Self { selector: selector.into(), begins: None, both: None, key }, end + 1))
+        Ok((Self { selector: selector.into(), begins: None, key }, end + 1))
     }
 }
 
@@ -236,6 +234,7 @@ mod tests {
             ("sum( bytes*2 )by( path,thread )", "sum(bytes * 2) by(path, thread)"),
             ("quantize(latency)", "quantize(latency)"),
             ("latency by(len(path) > 10)", "latency by(len(path) > 10)"),
+            ("until(a\tby (b)) by(c)", "until(a by(b)) by(c)"),
             ("until( app::given )by(lock)", "until(app::given) by(lock)"),
             (
                 "until(a::*, !a::b kind=exit by( len(key) ))by(n)",
@@ -258,6 +257,7 @@ mod tests {
             ("until(a", 7, "`)` is missing here"),
             ("until( a:b)", 8, "`:` can't be part of a path"),
             ("until(a by(b c))", 13, "`)` is missing here"),
+            ("until(a by(latency)) by(b)", 11, "a hit that ends an interval ends no call"),
             ("until(a by(b))", 11, "the hits that begin have a key then, too"),
             ("sum(x) of(y)", 7, "an operator is missing here"),
             ("count by()", 9, "a field, a constant or `(` is missing here"),

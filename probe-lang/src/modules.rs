@@ -35,7 +35,7 @@ use std::fmt;
 
 use crate::cursor::Cursor;
 use crate::error::{ParseError, mistake};
-use crate::expression::Predicate;
+use crate::expression::{Mismatch, Predicate, Program, Scope};
 use crate::glob::matches;
 
 /// The most parameters of a function. A probe has sixteen fields: those that are named come first.
@@ -158,7 +158,7 @@ impl std::error::Error for ModuleError {}
 pub fn parse(file: &str, text: &str) -> Result<Vec<Function>, ModuleError> {
     let (mut functions, mut paths, mut libraries) = (Vec::new(), HashSet::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()) {
-        let content = line.split('#').next().unwrap_or_default().trim_end();
+        let content = without_comment(line).trim_end();
         let read = parse_line(content, number, &mut libraries).and_then(|function| {
             let Some(function) = function else { return Ok(()) };
             if !paths.insert(function.path.clone()) {
@@ -175,6 +175,17 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Function>, ModuleError> {
         })?;
     }
     Ok(functions)
+}
+
+/// Returns the part of a line before its comment. In quotes, `#` begins none.
+fn without_comment(line: &str) -> &str {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let begins = |c: char| {
+        is_quoted ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        c == '#' && !is_quoted
+    };
+    line.split(begins).next().unwrap_or_default()
 }
 
 fn parse_line(line: &str, number: u32, libraries: &mut Vec<String>) -> Result<Option<Function>, ParseError> {
@@ -242,7 +253,7 @@ fn parse_line(line: &str, number: u32, libraries: &mut Vec<String>) -> Result<Op
             return cursor.fail("a function takes something by its exit, and this one has none");
         }
         let field = held(&mut cursor, &function, true)?;
-        function.takes = Some((field, condition(&mut cursor)?));
+        function.takes = Some((field, condition(&mut cursor, &function)?));
     }
     if !cursor.rest().is_empty() {
         return cursor.fail("the line ends here");
@@ -261,11 +272,25 @@ fn held(cursor: &mut Cursor<'_>, function: &Function, may_be_result: bool) -> Re
 }
 
 /// Reads the condition that takes up the rest of a line.
-fn condition(cursor: &mut Cursor<'_>) -> Result<Option<Predicate>, ParseError> {
+fn condition(cursor: &mut Cursor<'_>, function: &Function) -> Result<Option<Predicate>, ParseError> {
     if !cursor.skip_word("if") {
         return Ok(None);
     }
-    let predicate = cursor.rest().parse().map_err(|error: ParseError| error.after(cursor.at))?;
+    let text = cursor.rest();
+    let at = cursor.at;
+    let predicate: Predicate = text.parse().map_err(|error: ParseError| error.after(at))?;
+    if predicate.node().samples() != 0 {
+        return cursor.fail("a condition is about one call, so it counts none");
+    }
+    let names = function.parameters.iter().map(|(name, _)| &**name).chain(function.result.map(|_| RESULT));
+    let fields: Vec<_> = names.map(|name| (name.to_owned(), None)).collect();
+    let scope = Scope { fields: &fields, has_latency: false };
+    Program::condition(predicate.node(), &scope).map_err(|mismatch| match mismatch {
+        Mismatch::Unknown { name, at: within } => {
+            ParseError { at: at + within, problem: format!("`{name}` is not a field of this function") }
+        }
+        Mismatch::Type(error) => error.after(at),
+    })?;
     cursor.pass(cursor.rest().len());
     Ok(Some(predicate))
 }
@@ -364,7 +389,7 @@ mod tests {
     #[test]
     fn a_function_takes_and_gives() {
         let text = "library l\nm::take = int take(pointer a, int b) takes a if ret == 0 || ret == 130\n\
-                    m::wait = int wait(pointer a) gives a takes a\nm::new = pointer new() takes ret if ret != 0\n\
+                    m::wait = int wait(pointer a) gives a takes a\nm::new = text new() takes ret if ret != \"#\"\n\
                     m::free = void free(pointer it) gives it # the last one";
         let told = |function: &Function| {
             let takes = function
@@ -379,7 +404,7 @@ mod tests {
             [
                 (Some((own("a"), Some(own("ret == 0 || ret == 130")))), None),
                 (Some((own("a"), None)), Some(own("a"))),
-                (Some((own("ret"), Some(own("ret != 0")))), None),
+                (Some((own("ret"), Some(own("ret != \"#\"")))), None),
                 (None, Some(own("it"))),
             ]
         );
@@ -403,6 +428,10 @@ mod tests {
             ("a::f = int f(double a) takes a", 29, "the name of a field"),
             ("a::f = int f(int a) takes a if", 30, "a field, a constant or `(`"),
             ("a::f = int f(int a) takes a if ret = 0", 35, "compare by `==`"),
+            ("a::f = int f(int a) takes a if b == 0", 31, "`b` is not a field of this function"),
+            ("a::f = void f(int a) takes a if ret == 0", 32, "`ret` is not a field of this function"),
+            ("a::f = int f(int a) takes a if ret == 0 && latency > 1", 43, "`latency` is not a field"),
+            ("a::f = int f(int a) takes a if first 1", 31, "a condition is about one call"),
             ("a::f = entry int f(int a) takes a", 32, "a function takes something by its exit"),
             ("a::f = int f(int a, int a)", 24, "another field is `a`"),
             ("a::f = int f(int ret)", 17, "another field is `ret`"),

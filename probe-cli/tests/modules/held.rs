@@ -100,6 +100,35 @@ fn each_lock_of_a_storm_is_held_exactly() {
     }
 }
 
+/// A predicate leaves out times, and takes no part in which end belongs to which beginning.
+#[test]
+fn a_predicate_leaves_nesting_alone() {
+    let folder = Folder::new("recursive");
+    let program = build(&folder, "recursive.c", &["-O1", "-pthread"], "recursive");
+    let module = folder.join("own.probes");
+    // The file has a name of its own in each of its functions.
+    let text = "library libc.so.6 libc.so\nown::take = void flockfile(pointer m) takes m\n\
+                own::give = void funlockfile(pointer it) gives it\n";
+    fs::write(&module, text).unwrap();
+    for (lock, module) in [("lock::mutex_*", "lock"), ("own::*", &*module.display().to_string())] {
+        let probes = format!("{lock}[first 1]=held, {lock}[first 2]=held, {lock}[1 in 2]=held, {lock}=held");
+        let mut command = with_agent(&program, &probes);
+        command.env("PROBES_MODULES", module);
+        let ran = ran(command.env("PROBES_OUT", folder.join("%n.csv")));
+        let bounds: Vec<f64> = ran.out.split_whitespace().map(|it| it.parse().unwrap()).collect();
+        let [inside, around] = bounds[..] else { panic!("{ran:?}") };
+        for number in [1, 2, 4] {
+            let report = rows(&fs::read_to_string(folder.join(format!("{number}.csv"))).unwrap());
+            let [row] = &report[..] else { panic!("{report:?}") };
+            let (count, time): (_, f64) = (&*row["count"], row["max_ns"].parse().unwrap());
+            assert_eq!((count, &*row["open"]), ("1", "0"), "{row:?}");
+            assert!((inside * 0.999..=around * 1.001).contains(&time), "{inside} {row:?} {around}");
+        }
+        // The inner one alone passes, which counts nowhere.
+        assert_eq!(rows(&fs::read_to_string(folder.join("3.csv")).unwrap()), []);
+    }
+}
+
 /// A line of an own module names the field that its function takes or gives.
 #[test]
 fn a_module_says_what_is_held() {
@@ -135,9 +164,16 @@ fn a_running_program_tells_who_holds_a_lock() {
     let mut served = Served::start(&folder, &storm, &storm);
     served.probectl("enable", &["--keep", "lock::*=held by(caller)"]);
     assert_eq!(served.ask("w"), "done");
+    assert_eq!(served.ask("h"), "done");
     let report = served.probectl("disable", &[]);
-    let row = report.lines().find(|line| line.starts_with("lock::mutex_lock")).unwrap();
-    assert_eq!(row.split_whitespace().nth(2), Some("8000"), "{report}");
+    let row = |caller: &str| {
+        let of = |line: &&str| line.split_whitespace().take(2).eq(["lock::mutex_lock", caller]);
+        report.lines().find(of).unwrap_or_else(|| panic!("{report}"))
+    };
+    assert_eq!(row("thread").split_whitespace().nth(2), Some("8000"), "{report}");
+    // The main thread keeps one.
+    assert_eq!(row("main").split_whitespace().nth(2), Some("0"), "{report}");
+    assert!(row("main").ends_with(" by storm (1)") && !report.contains("note:"), "{report}");
     let shown = served.probectl("aggregate", &["held by(mutex)", "lock::*", "--for", "100ms"]);
     assert!(shown.contains("mutex"), "{shown}");
     served.end();

@@ -136,12 +136,6 @@ int main(void) {
     told("lock::mutex_lock", &lost, 1, 0);
     told("lock::cond_timedwait", &lost, ROUNDS, 0);
 
-    // A thread has ended, and a lock is the next one's.
-    run(ends_while_holding, &robust);
-    if (pthread_mutex_lock(&robust) != EOWNERDEAD) return 1;
-    pthread_mutex_consistent(&robust);
-    pthread_mutex_unlock(&robust);
-
     for (int n = 0; n < 10; n++) {
         if (setjmp(back) == 0) takes_and_jumps();
         pthread_mutex_unlock(&jumped);
@@ -155,6 +149,12 @@ int main(void) {
     sem_wait(&sem);
     run(posts, NULL);
     told("lock::sem_wait", &sem, 1, 1);
+
+    // A thread has ended, and its lock is the next one's. No later thread has its memory.
+    run(ends_while_holding, &robust);
+    if (pthread_mutex_lock(&robust) != EOWNERDEAD) return 1;
+    pthread_mutex_consistent(&robust);
+    pthread_mutex_unlock(&robust);
 
     fflush(stdout);
     pthread_mutex_lock(&forked);

@@ -162,15 +162,18 @@ static void jumps(void) {
 /* Takes the place of `malloc`. */
 static void *other(size_t size) { return calloc(1, size); }
 
-/* Follows lines: `w` works, `l` loads the plugin, `x` works with it, `p` says whether calls of
- * `malloc` lead to the C library's, `o` leads them to another function, if they lead there. */
+/* Follows lines: `w` works, `h` takes a lock that it keeps, `l` loads the plugin, `x` works with
+ * it, `p` says whether calls of `malloc` lead to the C library's, `o` leads them to another
+ * function, if they lead there. */
 static int served(const char *plugin) {
     char line[99];
     void (*plugged)(void) = 0;
+    static pthread_mutex_t kept = PTHREAD_MUTEX_INITIALIZER;
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         if (line[0] == 'w') storm(ROUNDS);
+        if (line[0] == 'h') pthread_mutex_lock(&kept);
         if (line[0] == 'l') *(void **)&plugged = dlsym(dlopen(plugin, RTLD_LAZY), "plugged");
         if (line[0] == 'x')
             for (int round = 0; round < 100; round++) plugged();

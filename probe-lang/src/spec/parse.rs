@@ -155,7 +155,7 @@ fn consumer_text<'a>(text: &'a str, selector: &Arc<Selector>) -> Result<Consumer
     let name = &text[..text.find(['(', ' ']).unwrap_or(text.len())];
     if super::is_aggregation(text) {
         let mut aggregation = Aggregation::parse(text)?;
-        aggregation.ends.as_mut().map_or(Ok(()), |ends| ends.of(selector))?;
+        aggregation.ends.iter_mut().for_each(|ends| ends.begins = Some(Arc::clone(selector)));
         return Ok(ConsumerText { name, options: None, aggregation: Some(aggregation) });
     }
     let split = text.strip_suffix(')').and_then(|text| text.split_once('('));

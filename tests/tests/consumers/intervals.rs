@@ -121,7 +121,8 @@ fn what_is_not_measured_is_told() {
     assert_eq!(
         held.groups().notes(),
         [
-            "2 ends were without a beginning: it was before this was attached, or of another thread",
+            "2 ends were without a beginning: it was of another thread, before this was attached or switched, or \
+             left out",
             "2 beginnings were inside of an interval of the same key, whose outermost one counts",
         ]
     );
@@ -141,6 +142,37 @@ fn what_is_not_measured_is_told() {
     assert!(held.groups().notes().iter().any(|it| it == switched));
     let text = held.to_string();
     assert!(text.contains("3 ends were without a beginning"), "{text}");
+}
+
+/// A report is written after its pause, and shows the intervals that were open then.
+#[test]
+fn a_pause_leaves_intervals_open() {
+    let _turn = probe_tests::turn::turn();
+    lists_points();
+    let held = attach("@took, @gave", "until(@gave) by(lock)");
+    take(1, "");
+    take(2, "");
+    give(2);
+    let open = || {
+        let groups = held.groups();
+        assert_eq!(counts(&groups), [row("1", 0, 1), row("2", 1, 0)]);
+        assert_eq!(groups.notes(), [""; 0]);
+        groups.get(&["1"]).unwrap().open()[0].elapsed()
+    };
+    let before = open();
+    held.pause();
+    let paused = open();
+    assert!(before < paused, "{before} {paused}");
+    // Another pause changes nothing.
+    held.pause();
+    spin(Duration::from_micros(100));
+    assert_eq!(open(), paused);
+    held.resume();
+    assert_eq!(counts(&held.groups()), [row("2", 1, 0)]);
+    assert_eq!(held.groups().notes().len(), 1, "it was open while probes were switched");
+    take(1, "");
+    held.pause();
+    assert_eq!(counts(&held.groups()), [row("1", 0, 1), row("2", 1, 0)]);
 }
 
 fn open_of(groups: &Groups, key: &str) -> Vec<(String, bool, bool)> {
@@ -226,7 +258,8 @@ fn functions_begin_at_their_exits_and_end_at_their_entries() {
     let between = attach("@release kind=exit", "until(@release kind=exit)");
     (0..5).for_each(|n| _ = (acquire(n, true), release(n)));
     assert_eq!(counts(&calls.groups()), [row("", 5, 0)]);
-    assert_eq!(between.groups().len(), 0, "each of these is an end");
+    // Each of these ends an interval, and begins one.
+    assert_eq!(counts(&between.groups()), [row("", 4, 1)]);
 }
 
 #[test]
@@ -254,6 +287,57 @@ fn a_text_names_both_hits() {
 }
 
 #[test]
+fn each_of_two_selectors_names_its_own_probes() {
+    let _turn = probe_tests::turn::turn();
+    lists_points();
+    let specs = [
+        // A hit that ends an interval begins none.
+        "@took, @gave=until(@gave) by(lock)",
+        // The second selector may name a probe that the first one leaves out.
+        "@took=until(@*, !@took, !@acquire, !@release by(lock)) by(lock)",
+        "@*, !@gave, !@acquire, !@release=until(@gave) by(lock)",
+    ];
+    for spec in specs {
+        let attached = attach_spec(&spec.replace('@', "consumers::intervals::")).unwrap();
+        for n in 0..9 {
+            take(n % 3, "");
+            give(n % 3);
+        }
+        take(7, "");
+        let groups = attached[0].attachment::<Aggregate>().unwrap().groups();
+        let expected = [row("0", 3, 0), row("1", 3, 0), row("2", 3, 0), row("7", 0, 1)];
+        assert_eq!((counts(&groups), groups.notes()), (expected.to_vec(), Vec::new()), "{spec}");
+    }
+}
+
+/// The key is of the entry, whose group keeps it until the exit.
+#[test]
+fn keys_without_room_are_counted() {
+    let _turn = probe_tests::turn::turn();
+    let held = attach("@acquire, @release", "until(@release by(id)) by(lock)");
+    for n in 0..3000 {
+        acquire(n, true);
+        release(n);
+    }
+    let groups = held.groups();
+    let ended: u64 = groups.iter().map(Group::count).sum();
+    assert!((512..=1024).contains(&ended), "{ended}");
+    let left_out = 3000 - ended;
+    assert_eq!(
+        groups.notes(),
+        [
+            format!(
+                "{left_out} ends were without a beginning: it was of another thread, before this was attached or \
+                 switched, or left out"
+            ),
+            format!(
+                "{left_out} beginnings were left out: there is no room for their groups, which have their keys"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn mistakes_are_errors() {
     let _turn = probe_tests::turn::turn();
     lists_points();
@@ -264,6 +348,8 @@ fn mistakes_are_errors() {
     };
     let error = failed("@took, @gave", "until(@gave) by(by)");
     assert!(error.contains("`by` is not a field of any probe here"), "{error}");
+    let error = failed("@took, @gave", "until(@gave) by(caller)");
+    assert!(error.contains("the first key is that of both hits"), "{error}");
     let error = failed("@took, @gave", "held");
     assert!(error.contains("none of these probes takes anything"), "{error}");
     let held = attach("@took", "until(@gave) by(lock)");

@@ -30,7 +30,7 @@ pub(super) fn read<'a>(
 ) -> Groups {
     let mut read: Vec<_> = tables.flat_map(Table::read).collect();
     let names = prepared.caller_names(read.iter_mut().map(|group| &mut group.keys));
-    let mut open = prepared.intervals.as_ref().map(Intervals::open).unwrap_or_default();
+    let mut open = prepared.intervals.as_deref().map(Intervals::open).unwrap_or_default();
     let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Merged>::new();
     for mut group in read {
         let figures = figures(group.cells, prepared.is_float(), aggregation.function);
@@ -78,7 +78,7 @@ pub(super) fn read<'a>(
     if prepared.callers.as_ref().is_some_and(Callers::are_outdated) {
         notes.push("callers in libraries of late are not known: too many came and went".to_owned());
     }
-    let intervals = prepared.intervals.as_ref();
+    let intervals = prepared.intervals.as_deref();
     notes.extend(intervals.map(Intervals::notes).into_iter().flatten());
     let names_threads = thread.is_some() || intervals.is_some();
     let threads = if names_threads { threads(prepared) } else { Threads::default() };

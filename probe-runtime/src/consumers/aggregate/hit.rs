@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::intervals::{Intervals, SharedKey};
 use super::key::{Key, StoredKeys};
-use super::table::{PLAIN, Table, add_float, add_int, power};
+use super::table::{NO_GROUP, PLAIN, Table, add_float, add_int, power};
 use super::{Aggregate, AggregateFunction, Memory, Prepared, Programs};
 use crate::consumers::buckets::index;
 use crate::consumers::filter::{HitContext, fields};
@@ -157,36 +157,61 @@ impl Aggregate {
     ) {
         match (&prepared.intervals, &programs.begins) {
             (Some(intervals), Some(shared)) => {
-                self.begin_interval(intervals, shared, &memory.table, group, event, context);
+                self.begin_interval(intervals, shared, Some((&memory.table, group)), event, context);
             }
             _ => self.add_hit(prepared, programs, memory.table.cells(group), event, context),
         }
     }
 
+    /// Returns whether the predicate leaves out what a hit begins. The interval then has no group.
+    /// It is begun, since its end must not be another interval's.
+    #[inline(always)]
+    pub(super) fn begins_without_group(
+        &self,
+        prepared: &Prepared,
+        programs: &Programs,
+        event: &Event<'_>,
+        context: &HitContext<'_>,
+    ) -> bool {
+        let (Some(intervals), Some(shared)) = (&prepared.intervals, &programs.begins) else { return false };
+        let Some(predicate) = &shared.predicate else { return false };
+        let passes = predicate.passes(event.values(), context).unwrap_or_else(|fault| {
+            self.filter.fault(event, fault);
+            false
+        });
+        if !passes {
+            self.begin_interval(intervals, shared, None, event, context);
+        }
+        !passes
+    }
+
+    /// Begins an interval of a group, or of none.
     #[inline(never)]
     fn begin_interval(
         &self,
         intervals: &Intervals,
         shared: &SharedKey,
-        table: &Table<'_>,
-        group: usize,
+        group: Option<(&Table<'_>, usize)>,
         event: &Event<'_>,
         context: &HitContext<'_>,
     ) {
         let mut key = shared.key();
         let read = shared.holds(event, context).and_then(|holds| {
             match &shared.source {
-                Some(KeySource::OfEntry) => match table.stored_keys(group) {
-                    Some(mut stored) => key.add_stored(&mut stored),
-                    None => return Ok(false),
-                },
+                Some(KeySource::OfEntry) => {
+                    let Some(mut stored) = group.and_then(|(table, at)| table.stored_keys(at)) else {
+                        intervals.without_key(event);
+                        return Ok(false);
+                    };
+                    key.add_stored(&mut stored);
+                }
                 Some(source) => Self::add_value(&mut key, source, event, context)?,
                 None => (),
             }
             if key.is_missing() { Err(Fault::Missing) } else { Ok(holds) }
         });
         match read {
-            Ok(true) => intervals.begin(event, &key, table.handle(group)),
+            Ok(true) => intervals.begin(event, &key, group.map_or(NO_GROUP, |(table, at)| table.handle(at))),
             Ok(false) => (),
             Err(fault) => self.filter.fault(event, fault),
         }

@@ -18,6 +18,7 @@ mod hit;
 mod intervals;
 mod key;
 mod open;
+mod roles;
 mod table;
 
 use std::collections::HashMap;
@@ -27,10 +28,11 @@ use std::sync::atomic::AtomicU64;
 
 use callers::CallerNames;
 use hit::{KeySource, unfit};
-use intervals::{Intervals, Roles, SharedKey, beginning};
+use intervals::{Intervals, SharedKey};
 use key::{Key, WrittenKeys};
 use probe_lang::aggregation::{Aggregation, Function as AggregateFunction};
-use table::{PLAIN, POWERS, Table};
+use roles::Roles;
+use table::{NO_GROUP, PLAIN, POWERS, Table};
 
 use super::buckets::BUCKETS;
 use super::filter::{
@@ -74,11 +76,13 @@ use probe_report::source::{Period, Since};
 ///
 /// `until` measures intervals from a hit to the next hit of the probes that it names, on the same
 /// thread, with the same first key; `until(a::b by(x))` names that key otherwise there. Select the
-/// probes of both. If a function's entry and exit are selected, it begins an interval at its exit,
-/// and ends one at its entry. Of nested intervals of one key, the outermost counts. Nothing is
-/// paired across a switch of sites; such hits, and ends without a beginning, are counted.
-/// [`Group::open`](crate::aggregate::Group::open) has the intervals that have not ended: a thread
-/// has room for 1,024 of them.
+/// probes of both. A probe that ends intervals begins none, unless all of them do. If a function's
+/// entry and exit are selected, it begins an interval at its exit, and ends one at its entry. Of
+/// nested intervals of one key, the outermost counts. Nothing is paired across a switch of sites;
+/// such hits, and ends without a beginning, are counted.
+/// [`Group::open`](crate::aggregate::Group::open) has the intervals that have not ended. While the
+/// attachment is paused, these are those of the pause. A thread has room for some 400 of them, or
+/// up to 1,024, by the places of their keys.
 ///
 /// Keys of the entry and keys of the exit can stand together: `count by(path, ret)`. Then what the
 /// entries have named takes some of the room for groups, too. The number must be known where the
@@ -119,7 +123,7 @@ struct Prepared {
     caller_keys: u8,
     /// If keys ask for callers.
     callers: Option<Callers>,
-    intervals: Option<Intervals>,
+    intervals: Option<Box<Intervals>>,
     /// The groups, and then the stacks.
     memory: PerThread<Rules, AtomicU64>,
     since: Since,
@@ -140,7 +144,7 @@ struct Programs {
     room: usize,
     value: Option<Program>,
     /// If hits begin intervals.
-    begins: Option<SharedKey>,
+    begins: Option<Box<SharedKey>>,
 }
 
 impl Aggregate {
@@ -208,7 +212,7 @@ impl Aggregate {
     }
 
     fn intervals_if_any(&self) -> Option<&Intervals> {
-        self.groups.get()?.intervals.as_ref()
+        self.groups.get()?.intervals.as_deref()
     }
 
     fn cells(&self) -> usize {
@@ -242,6 +246,7 @@ impl Aggregate {
         let is_of_intervals = self.aggregation.function.is_of_intervals();
         let expressions = Expressions {
             predicate: self.predicate.as_ref(),
+            is_evaluated_later: self.aggregation.function == AggregateFunction::Held,
             text: &self.aggregation.text,
             keys: &|key, scope| self.aggregation.key_fits(key, scope, caller_keys),
             key_count: self.aggregation.keys.len(),
@@ -378,8 +383,9 @@ impl Consumer for Aggregate {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let (all, roles) = (probes, self.roles(probes)?);
-        let probes = &beginning(all, &roles);
+        let (all, mut roles) = (probes, Roles::default());
+        self.add_roles(&mut roles, all)?;
+        let probes = &self.beginning(all, &roles);
         let caller_keys = self.caller_keys(probes);
         let plan = self.plan(probes, caller_keys)?;
         // An error about its fields comes first.
@@ -389,7 +395,7 @@ impl Consumer for Aggregate {
         let prepared = Prepared {
             caller_keys,
             callers,
-            intervals: self.intervals(all, &roles, &plan)?,
+            intervals: self.intervals(all, roles.clone(), &plan)?,
             probes: ByProbe::new(probes.numbers()),
             subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
             is_float: OnceLock::new(),
@@ -406,11 +412,13 @@ impl Consumer for Aggregate {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let Some(prepared) = self.groups.get() else { return Ok(()) };
         prepared.callers.iter().for_each(Callers::look);
-        let roles = self.roles(probes)?;
-        let set = self.filter.joined_by(&beginning(probes, &roles));
+        let mut roles =
+            prepared.intervals.as_ref().map_or_else(Roles::new, |it| Roles::clone(&it.roles.get()));
+        self.add_roles(&mut roles, probes)?;
+        let set = self.filter.joined_by(&self.beginning(probes, &roles));
         let plan = self.plan(&set, prepared.caller_keys)?;
         if let Some(intervals) = &prepared.intervals {
-            self.join_intervals(intervals, probes, &roles, &plan)?;
+            self.join_intervals(intervals, probes, roles.clone(), &plan)?;
         }
         self.filter.check(&set)?;
         self.add(prepared, &plan, &roles)?;
@@ -425,6 +433,10 @@ impl Consumer for Aggregate {
         self.filter.attached(&switch);
         self.intervals_if_any().into_iter().for_each(|it| it.attached(&switch));
         Ok(())
+    }
+
+    fn pausing(&self) {
+        self.intervals_if_any().into_iter().for_each(Intervals::pausing);
     }
 
     fn start(&self, probe: ProbeId) -> Start {
@@ -452,14 +464,18 @@ impl Consumer for Aggregate {
         };
         let alone = |context: &HitContext<'_>| {
             if let Some(memory) = memory()
+                && !self.begins_without_group(prepared, programs, event, context)
                 && let Some(group) = self.group(prepared, &memory, programs, event, context, None)
             {
                 self.count(prepared, &memory, programs, group, event, context);
             }
         };
         self.filter.hit(event, alone, |passed, context| {
-            let Some(memory) = memory() else { return 0 };
+            let Some(memory) = memory() else { return NO_GROUP };
             let table = &memory.table;
+            if self.begins_without_group(prepared, programs, event, context) {
+                return NO_GROUP;
+            }
             let group = match passed {
                 PassedHit::Other(of_entry) if programs.place.keys_of_entry != 0 => {
                     self.group_of_call(prepared, &memory, programs, event, context, of_entry)
@@ -467,7 +483,7 @@ impl Consumer for Aggregate {
                 _ => self.group(prepared, &memory, programs, event, context, None),
             };
             // Without one, its keys had a fault, which was counted.
-            let Some(group) = group else { return 0 };
+            let Some(group) = group else { return NO_GROUP };
             if programs.place.value {
                 self.count(prepared, &memory, programs, group, event, context);
             }

@@ -6,6 +6,7 @@
 //! interval  version: odd while it is written │ shape of its key │ begun │ group │ nested │ key: 16 words
 //! ```
 //! A key has its place in the bucket that its hash names. Where eight others are open, it has none.
+//! So a thread has room for some 400 intervals, or up to 1,024, by the places of their keys.
 //!
 //! Another thread reads an interval between two looks at its version.
 
@@ -27,19 +28,22 @@ const LEN: usize = BEFORE_KEY + WORDS;
 pub(super) const OPEN_WORDS: usize = PLACES * LEN;
 
 /// The words of the head, and the tags.
-pub(super) type OpenHead = ([AtomicU64; 9], [AtomicU64; PLACES]);
+pub(super) type OpenHead = ([AtomicU64; 9 + 2 * LAST_ENDS], [AtomicU64; PLACES]);
 
 /// Places in the head.
 const THREAD: usize = 0;
 const GENERATION: usize = 1;
 const OPEN: usize = 2;
-const LAST_UNKNOWN_END: usize = 3;
 /// Counts, see [`OpenCounts`].
-const NESTED: usize = 4;
-const NO_ROOM: usize = 5;
-const SWITCHED: usize = 6;
-const THREAD_ENDED: usize = 7;
-const UNKNOWN_ENDS: usize = 8;
+const NESTED: usize = 3;
+const NO_ROOM: usize = 4;
+const SWITCHED: usize = 5;
+const THREAD_ENDED: usize = 6;
+const UNKNOWN_ENDS: usize = 7;
+const NO_KEY: usize = 8;
+/// The last ends without a beginning: each one's tag, and its time.
+const LAST: usize = 9;
+const LAST_ENDS: usize = 8;
 
 /// The intervals of one thread.
 #[derive(Clone, Copy)]
@@ -68,6 +72,21 @@ pub(super) struct Ended {
 pub(super) struct OpenRead {
     pub(super) group: u64,
     pub(super) begun: u64,
+    pub(super) tag: u64,
+}
+
+/// The last ends without a beginning, of one thread.
+pub(super) struct UnknownEnds(Vec<(u64, u64)>);
+
+impl UnknownEnds {
+    /// Returns whether one may be of this interval, which another thread has begun.
+    pub(super) fn may_have(&self, open: &OpenRead) -> bool {
+        let is_later = |time: u64| time > open.begun;
+        let is_known = |(tag, time): &(u64, u64)| *tag == open.tag && is_later(*time);
+        // Its own may be forgotten, if all that are known are later.
+        let may_lack = self.0.len() == LAST_ENDS && self.0.iter().all(|it| is_later(it.1));
+        may_lack || self.0.iter().any(is_known)
+    }
 }
 
 /// Hits and intervals without a time.
@@ -77,6 +96,8 @@ pub(super) struct OpenCounts {
     pub(super) nested: u64,
     /// Beginnings without room.
     pub(super) no_room: u64,
+    /// Beginnings whose key is not known.
+    pub(super) no_key: u64,
     /// Intervals that were open while sites were switched.
     pub(super) switched: u64,
     /// Intervals that were open when their thread ended, of threads whose memory another one has.
@@ -124,6 +145,11 @@ impl<'a> OpenTable<'a> {
         self.tag(at).store(tag, Release);
     }
 
+    /// Counts a beginning whose key is not known.
+    pub(super) fn without_key(&self) {
+        self.count(NO_KEY, 1);
+    }
+
     /// Ends the interval of this key, if that was the outermost one.
     #[inline(always)]
     pub(super) fn end(&self, owner: Owner, key: &Key, now: u64) -> Option<Ended> {
@@ -131,8 +157,14 @@ impl<'a> OpenTable<'a> {
         let mut places = bucket(tag);
         let found = places.find(|at| self.tag(*at).load(Relaxed) == tag && self.has(*at, key));
         let Some(at) = found.filter(|_| self.is_of(owner)) else {
+            if self.head.0[THREAD].load(Relaxed) != owner.thread {
+                self.restart(owner);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "its low bits count")]
+            let last = LAST + self.head.0[UNKNOWN_ENDS].load(Relaxed) as usize % LAST_ENDS * 2;
+            self.head.0[last].store(tag, Relaxed);
+            self.head.0[last + 1].store(now, Relaxed);
             self.count(UNKNOWN_ENDS, 1);
-            self.head.0[LAST_UNKNOWN_END].store(now, Relaxed);
             return None;
         };
         let [version, _, begun, group, nested, ..] = self.interval(at) else { return None };
@@ -148,51 +180,56 @@ impl<'a> OpenTable<'a> {
         Some(ended)
     }
 
-    /// Returns the open intervals, if their thread has missed no hit up to this generation.
-    pub(super) fn read(self, generation: u32) -> Vec<OpenRead> {
-        let whose = || [THREAD, GENERATION].map(|at| self.head.0[at].load(Acquire));
-        let before = whose();
-        if before[1] != u64::from(generation) {
+    /// Returns the open intervals of a thread, if it has missed no hit up to this generation.
+    pub(super) fn read(self, owner: Owner) -> Vec<OpenRead> {
+        if !self.is_of(owner) {
             return Vec::new();
         }
+        fence(Acquire);
         let open: Vec<_> = (0..PLACES).filter_map(|at| self.read_one(at)).collect();
         fence(Acquire);
-        if whose() == before { open } else { Vec::new() }
+        if self.is_of(owner) { open } else { Vec::new() }
     }
 
     /// Returns an interval if it was open at one moment of the call.
     fn read_one(self, at: usize) -> Option<OpenRead> {
-        if self.tag(at).load(Acquire) == 0 {
+        let tag = self.tag(at).load(Acquire);
+        if tag == 0 {
             return None;
         }
         let [version, _, begun, group, ..] = self.interval(at) else { return None };
         let before = version.load(Acquire);
-        let read = OpenRead { group: group.load(Relaxed), begun: begun.load(Relaxed) };
+        let read = OpenRead { group: group.load(Relaxed), begun: begun.load(Relaxed), tag };
         fence(Acquire);
         // One that ends meanwhile is not open, and a new one has just begun.
         (before.is_multiple_of(2) && version.load(Relaxed) == before).then_some(read)
     }
 
-    /// Returns the number of open intervals of a generation that has ended.
-    pub(super) fn left_open(self, generation: u32) -> u64 {
-        let is_left = self.head.0[GENERATION].load(Relaxed) != u64::from(generation);
-        if is_left { self.head.0[OPEN].load(Relaxed) } else { 0 }
+    /// Returns the last ends without a beginning, the tag and the time of each. There may have been
+    /// others before the earliest of [`LAST_ENDS`].
+    pub(super) fn last_unknown_ends(self) -> UnknownEnds {
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let last = self.head.0[LAST..].as_chunks::<2>().0.iter();
+        UnknownEnds(last.map(|[tag, time]| (load(tag), load(time))).filter(|it| it.1 != 0).collect())
     }
 
-    /// Returns the time of the last end without a beginning; 0 if there was none.
-    pub(super) fn last_unknown_end(self) -> u64 {
-        self.head.0[LAST_UNKNOWN_END].load(Relaxed)
-    }
-
-    pub(super) fn counts(self) -> OpenCounts {
+    /// Returns the counts so far. Open intervals of another owner are left for good.
+    pub(super) fn counts(self, owner: Owner) -> OpenCounts {
         let count = |at: usize| self.head.0[at].load(Relaxed);
-        OpenCounts {
+        let mut counts = OpenCounts {
             nested: count(NESTED),
             no_room: count(NO_ROOM),
+            no_key: count(NO_KEY),
             switched: count(SWITCHED),
             thread_ended: count(THREAD_ENDED),
             unknown_ends: count(UNKNOWN_ENDS),
+        };
+        if !self.is_of(owner) {
+            let is_other = count(THREAD) != owner.thread;
+            let left = if is_other { &mut counts.thread_ended } else { &mut counts.switched };
+            *left += count(OPEN);
         }
+        counts
     }
 
     /// Forgets the intervals of an earlier generation, or of a thread that has ended.
@@ -294,13 +331,14 @@ mod tests {
         table.begin(OWNER, &key(0, 7), 70, || 100);
         table.begin(OWNER, &key(0, 8), 80, || 110);
         table.begin(OWNER, &key(1, 7), 71, || 120);
-        assert_eq!(table.read(3).len(), 3);
+        assert_eq!(table.read(OWNER).len(), 3);
         assert_eq!(table.end(OWNER, &key(0, 7), 150), Some(Ended { group: 70, ticks: 50 }));
         assert_eq!(table.end(OWNER, &key(0, 7), 160), None);
         assert_eq!(table.end(OWNER, &key(1, 7), 170), Some(Ended { group: 71, ticks: 50 }));
-        assert_eq!(table.read(3), [OpenRead { group: 80, begun: 110 }]);
-        assert_eq!(table.counts(), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
-        assert_eq!(table.last_unknown_end(), 160);
+        let tag = tag(&key(0, 8));
+        assert_eq!(table.read(OWNER), [OpenRead { group: 80, begun: 110, tag }]);
+        assert_eq!(table.counts(OWNER), OpenCounts { unknown_ends: 1, ..OpenCounts::default() });
+        assert_eq!(table.last_unknown_ends().0, [(super::tag(&key(0, 7)), 160)]);
     }
 
     #[test]
@@ -310,7 +348,7 @@ mod tests {
         (0..3).for_each(|n| table.begin(OWNER, &key(0, 7), 70 + n, || 100 + n));
         assert_eq!([110, 120].map(|now| table.end(OWNER, &key(0, 7), now)), [None, None]);
         assert_eq!(table.end(OWNER, &key(0, 7), 130), Some(Ended { group: 70, ticks: 30 }));
-        assert_eq!(table.counts(), OpenCounts { nested: 2, ..OpenCounts::default() });
+        assert_eq!(table.counts(OWNER), OpenCounts { nested: 2, ..OpenCounts::default() });
     }
 
     #[test]
@@ -318,19 +356,30 @@ mod tests {
         let memory = Memory::new();
         let table = memory.table();
         table.begin(OWNER, &key(0, 7), 70, || 100);
-        assert_eq!((table.read(5).len(), table.left_open(5), table.left_open(3)), (0, 1, 0));
         let resumed = Owner { generation: 5, ..OWNER };
+        let (none, switched) = (OpenCounts::default(), OpenCounts { switched: 1, ..OpenCounts::default() });
+        assert_eq!((table.counts(OWNER), table.counts(resumed)), (none, switched));
+        assert_eq!((table.read(OWNER).len(), table.read(resumed).len()), (1, 0));
         assert_eq!(table.end(resumed, &key(0, 7), 120), None);
         table.begin(resumed, &key(0, 7), 70, || 130);
-        assert_eq!(table.counts(), OpenCounts { switched: 1, unknown_ends: 1, ..OpenCounts::default() });
-        // Another thread has got the memory.
+        let counts = OpenCounts { unknown_ends: 1, ..switched };
+        assert_eq!(table.counts(resumed), counts);
+        // Another thread has got the memory. It has begun none of these intervals.
         let other = Owner { thread: 2, ..resumed };
+        let counts = OpenCounts { thread_ended: 1, ..counts };
+        assert_eq!((table.read(resumed).len(), table.read(other).len()), (1, 0));
+        assert_eq!(table.counts(other), counts);
+        assert_eq!(table.end(other, &key(0, 7), 135), None);
+        let counts = OpenCounts { unknown_ends: 2, ..counts };
+        assert_eq!((table.read(resumed).len(), table.read(other).len()), (0, 0));
+        assert_eq!(table.counts(other), counts);
         table.begin(other, &key(0, 9), 90, || 140);
-        assert_eq!(table.counts().thread_ended, 1);
-        assert_eq!(table.read(5), [OpenRead { group: 90, begun: 140 }]);
+        assert_eq!(table.read(other), [OpenRead { group: 90, begun: 140, tag: tag(&key(0, 9)) }]);
         // Sites are being switched.
-        table.begin(Owner { generation: 6, ..other }, &key(0, 9), 90, || 150);
-        assert_eq!((table.read(6).len(), table.counts().switched), (0, 3));
+        let switching = Owner { generation: 6, ..other };
+        table.begin(switching, &key(0, 9), 90, || 150);
+        assert_eq!(table.read(switching), []);
+        assert_eq!(table.counts(switching), OpenCounts { switched: 3, ..counts });
     }
 
     #[test]
@@ -338,12 +387,29 @@ mod tests {
         let memory = Memory::new();
         let table = memory.table();
         (0..5000).for_each(|n| table.begin(OWNER, &key(0, n), 0, || 1));
-        let open = table.read(3).len();
+        let open = table.read(OWNER).len();
         assert!((PLACES * 9 / 10..=PLACES).contains(&open), "{open}");
-        assert_eq!(table.counts().no_room, 5000 - open as u64);
+        assert_eq!(table.counts(OWNER).no_room, 5000 - open as u64);
         let ended = (0..5000).filter(|n| table.end(OWNER, &key(0, *n), 2).is_some()).count();
-        assert_eq!((ended, table.read(3).len()), (open, 0));
-        assert_eq!(table.counts().unknown_ends, 5000 - open as u64);
+        assert_eq!((ended, table.read(OWNER).len()), (open, 0));
+        assert_eq!(table.counts(OWNER).unknown_ends, 5000 - open as u64);
+    }
+
+    /// Another thread's end is of the same key, and later.
+    #[test]
+    fn an_end_elsewhere_may_be_of_an_interval_of_its_key() {
+        let memory = Memory::new();
+        let table = memory.table();
+        let open = |number| OpenRead { group: 1, begun: 100, tag: tag(&key(0, number)) };
+        let may_have = |number| table.last_unknown_ends().may_have(&open(number));
+        assert!(!may_have(0));
+        for (number, now) in [(7, 90), (8, 110)] {
+            assert_eq!(table.end(OWNER, &key(0, number), now), None);
+        }
+        assert_eq!([7, 8, 9].map(may_have), [false, true, false]);
+        (0..7).for_each(|n| _ = table.end(OWNER, &key(0, 10 + n), 120));
+        // Earlier ones are not known any more.
+        assert_eq!([7, 8, 9, 10].map(may_have), [true; 4]);
     }
 
     /// An interval that is read is one that was begun: its time and its group belong together.
@@ -359,11 +425,11 @@ mod tests {
                 }
             });
             while !writer.is_finished() {
-                for read in memory.table().read(3) {
+                for read in memory.table().read(OWNER) {
                     assert_eq!(read.begun, 2 * read.group);
                 }
             }
         });
-        assert_eq!(memory.table().counts(), OpenCounts::default());
+        assert_eq!(memory.table().counts(OWNER), OpenCounts::default());
     }
 }

@@ -17,6 +17,8 @@ pub(super) const GROUPS: usize = 1024;
 /// Bits of a group's number in a handle.
 const GROUP_BITS: u32 = 11;
 const GROUP_MASK: u64 = (1 << GROUP_BITS) - 1;
+/// The handle of no group.
+pub(super) const NO_GROUP: u64 = 0;
 /// Groups that are looked at for one hit.
 const TRIES: usize = 32;
 /// Words before the cells.

@@ -62,6 +62,8 @@ pub(in super::super) type Fits<'a> = &'a dyn Fn(&Scope<'_>) -> Result<(), Mismat
 /// The expressions of a consumer.
 pub(in super::super) struct Expressions<'a> {
     pub(in super::super) predicate: Option<&'a Predicate>,
+    /// Whether the consumer evaluates the predicate, at the exits of calls: all hits get further.
+    pub(in super::super) is_evaluated_later: bool,
     /// The text of `keys` and `value`.
     pub(in super::super) text: &'a str,
     /// By the number of the key.
@@ -178,6 +180,7 @@ impl Plan {
         let program = expressions.fits(&scope).and_then(|()| expressions.program(&scope));
         match program {
             Ok(program) => {
+                let program = program.filter(|_| !expressions.is_evaluated_later);
                 self.set(info, HitRole::Alone(program), expressions.all_parts());
             }
             Err(unfit) if self.incomplete.binary_search(&info.id()).is_ok() => {
@@ -339,6 +342,7 @@ impl Expressions<'_> {
     /// No expressions.
     pub(in super::super) const NONE: Self = Self {
         predicate: None,
+        is_evaluated_later: false,
         text: "",
         keys: &|_, _| Ok(()),
         key_count: 0,
@@ -381,7 +385,8 @@ impl Expressions<'_> {
         exit: &Scope<'_>,
     ) -> Result<(Option<Program>, Option<Program>), Unfit> {
         let late = match self.program(exit) {
-            Ok(program) => return Ok((None, program)),
+            Ok(program) => return Ok((None, program.filter(|_| !self.is_evaluated_later))),
+            Err(late) if self.is_evaluated_later => return Err(late),
             Err(late) => late,
         };
         if let Ok(program) = self.program(entry) {

@@ -164,6 +164,7 @@ impl<C: Consumer> Attachment<C> {
     /// instruction on its site and two on the control lock. It takes up to three times as long if
     /// the calling code lies in the site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
+        self.consumer.pausing();
         self.untyped.set_paused(true)
     }
 
@@ -548,7 +549,10 @@ impl Untyped {
     /// Returns the terms of a persistent selector that have named no probe so far.
     pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
         let unmatched = self.read_join_state(|control, state, loaded| match &state.rule {
-            JoinRule::Named(selector, named) => Some(unmatched(control, selector, named, loaded)),
+            JoinRule::Named(selectors) => {
+                let each = selectors.iter();
+                Some(each.flat_map(|(of, named)| unmatched(control, of, named, loaded)).collect())
+            }
             JoinRule::Discovered => None,
         });
         unmatched.unwrap_or_default()

@@ -165,6 +165,10 @@ pub trait Consumer: Send + Sync + 'static {
     #[doc(hidden)]
     fn look_at_objects(&self) {}
 
+    /// Learns that its attachment is about to be paused, or is paused once more.
+    #[doc(hidden)]
+    fn pausing(&self) {}
+
     /// Returns the part of `hit` that needs few registers, for a consumer of this crate. Called
     /// once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -239,6 +243,7 @@ macro_rules! forward_to_consumer {
             fn wanted_fields(&self) -> WantedFields;
             fn quick(&self) -> Option<Quick>;
             fn look_at_objects(&self);
+            fn pausing(&self);
             fn attached(&self, switch: Switch) -> Result<(), Error>;
             fn hit(&self, event: &Event<'_>);
         }

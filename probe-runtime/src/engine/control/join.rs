@@ -261,8 +261,8 @@ impl Control {
 /// Chooses the probes of a persistent attachment.
 #[derive(Clone, Debug)]
 pub(super) enum JoinRule {
-    /// Probes that a selector names, and the terms that have named any.
-    Named(Arc<Selector>, NamedTerms),
+    /// Probes that any of these selectors names, each with the terms that have named any.
+    Named(Vec<(Arc<Selector>, NamedTerms)>),
     /// Probes that a provider finds, but those of modules.
     Discovered,
 }
@@ -278,7 +278,13 @@ impl JoinRule {
         let Some(definition) = registry.definition(id, loaded) else { return false };
         let is_left_out = || definition.skipped().is_some();
         match self {
-            Self::Named(selector, named) => selector.matches_noting(definition, named, is_left_out),
+            Self::Named(selectors) => {
+                let matches = |(selector, named): &mut (Arc<Selector>, NamedTerms)| {
+                    selector.matches_noting(definition, named, is_left_out)
+                };
+                // Each notes its own terms.
+                selectors.iter_mut().map(matches).fold(false, |any, one| any | one)
+            }
             Self::Discovered => {
                 let is_in_module = || definition.note("module").is_some();
                 found.binary_search(&id).is_ok() && !is_left_out() && !is_in_module()

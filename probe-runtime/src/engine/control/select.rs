@@ -232,6 +232,20 @@ impl ProbeSet {
         Self { ids: ids.into(), ..self }
     }
 
+    /// Returns the set with the probes of another selector, too.
+    pub(crate) fn or(self, other: &Self) -> Self {
+        let unmatched = [&*self.unmatched, &*other.unmatched].concat().into();
+        let rule = match (self.rule.as_deref(), other.rule.as_deref()) {
+            (Some(JoinRule::Named(own)), Some(JoinRule::Named(others))) => {
+                Some(Arc::new(JoinRule::Named([&own[..], &others[..]].concat())))
+            }
+            _ => None,
+        };
+        // The earlier set may lack later changes.
+        let as_of = self.as_of.min(other.as_of);
+        Self { unmatched, rule, as_of, ..self.with(&other.ids) }
+    }
+
     /// Lets forked children leave attachments to the set behind: their sites are latent there.
     pub(crate) fn of_parent(mut self) -> Self {
         self.policy.stays_in_parent = true;
@@ -503,7 +517,7 @@ fn find(parsed: &Arc<Selector>, may_be_empty: bool) -> Result<ProbeSet, Error> {
             return Err(error);
         }
         let unmatched = unmatched(control, parsed, &named, loaded).into();
-        let rule = Some(Arc::new(JoinRule::Named(Arc::clone(parsed), named)));
+        let rule = Some(Arc::new(JoinRule::Named(vec![(Arc::clone(parsed), named)])));
         Ok(ProbeSet { unmatched, rule, as_of: control.changes, ..ProbeSet::of(ids) })
     })
 }

@@ -101,7 +101,10 @@ fn attach_item(
     more: &[ProbeId],
 ) -> Result<Listening, Error> {
     let built = item.consumer.build()?;
-    let set = select_persistent_parsed(item.consumer.selector().unwrap_or(&item.selector))?;
+    let mut set = select_persistent_parsed(&item.selector)?;
+    if let Some(ends) = item.consumer.ends() {
+        set = set.or(&select_persistent_parsed(&ends.selector)?);
+    }
     #[cfg(probe_agent)]
     let set = if matches!(writes, OutputPolicy::Only(_)) { set.of_parent() } else { set };
     let (unmatched, has_probes, text) = (set.unmatched(), !set.is_empty(), built.text);

@@ -27,10 +27,10 @@ use crate::engine::control::ProbeSet;
 use crate::engine::error::Error;
 use crate::engine::registry::ProbeId;
 use crate::engine::sites::TextPolicy;
-use probe_lang::aggregation::Aggregation;
+use probe_lang::aggregation::{Aggregation, Ends};
 use probe_lang::expression::Predicate;
 use probe_lang::spec::ConsumerText;
-use probe_lang::{ParseError, Selector, Setting};
+use probe_lang::{ParseError, Setting};
 
 /// A consumer of a spec. Prints as it was written.
 pub(crate) struct ConsumerBuilder {
@@ -88,9 +88,9 @@ impl ConsumerBuilder {
         })
     }
 
-    /// Returns the selector of all probes that it listens to, if it names some itself.
-    pub(super) fn selector(&self) -> Option<&Arc<Selector>> {
-        self.aggregation.as_ref()?.ends.as_ref()?.both.as_ref()
+    /// Returns the further probes that it listens to.
+    pub(super) fn ends(&self) -> Option<&Ends> {
+        self.aggregation.as_ref()?.ends.as_ref()
     }
 
     /// Takes the consumer, or builds another one.
