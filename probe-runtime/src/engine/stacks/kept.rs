@@ -26,10 +26,10 @@ pub(super) struct KeptStacks<'a> {
 impl<'a> KeptStacks<'a> {
     pub(super) const WORDS: usize = 1 + 2 * ENTRIES + ROOM;
 
-    /// Finds the parts of a memory of [`WORDS`](Self::WORDS); `None` of a smaller one.
+    /// Finds the parts in the first [`WORDS`](Self::WORDS) of a memory; `None` in a smaller one.
     #[inline(always)]
     pub(super) fn of(memory: &'a [AtomicU64]) -> Option<Self> {
-        let (used, memory) = memory.split_first()?;
+        let (used, memory) = memory.get(..Self::WORDS)?.split_first()?;
         let (entries, calls) = memory.split_at_checked(2 * ENTRIES)?;
         Some(Self { used, entries, calls })
     }
@@ -149,5 +149,18 @@ mod tests {
         assert!(found[..with_room].iter().all(Option::is_some), "{found:?}");
         assert!(found[with_room..].iter().all(Option::is_none));
         assert_eq!((0..1000).map(kept).collect::<Vec<_>>(), found, "those that are kept stay");
+    }
+
+    #[test]
+    fn a_full_table_leaves_the_word_behind_it_alone() {
+        let mut memory = memory();
+        memory.push(AtomicU64::new(3));
+        for at in 0..ROOM as u64 / 64 {
+            assert!(kept(&memory, &[at; 64]).is_some(), "{at}");
+        }
+        assert_eq!(memory[0].load(Relaxed), ROOM as u64);
+        assert_eq!(kept(&memory, &[7]), None);
+        assert_eq!([&memory[0], &memory[KeptStacks::WORDS]].map(|it| it.load(Relaxed)), [ROOM as u64, 3]);
+        assert!(KeptStacks::of(&memory).unwrap().all().all(|(_, calls)| calls.len() == 64));
     }
 }
