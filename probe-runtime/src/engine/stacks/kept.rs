@@ -55,11 +55,12 @@ impl<'a> KeptStacks<'a> {
                     let used = self.used.load(Relaxed);
                     let room = self.calls.get(usize::try_from(used).ok()?..)?.get(..calls.len())?;
                     room.iter().zip(calls).for_each(|(word, call)| word.store(*call, Relaxed));
-                    // Each stack takes a word, so that the number of words tells of new ones.
-                    self.used.store(used + calls.len().max(1) as u64, Relaxed);
                     place.store(used << LEN_BITS | calls.len() as u64, Relaxed);
                     // Readers that see the number see the calls.
                     known.store(number, Release);
+                    // Each stack takes a word, so that the number of words tells of new ones. Readers
+                    // that see it see the stack.
+                    self.used.store(used + calls.len().max(1) as u64, Release);
                     return Some(number);
                 }
                 known if known == number => return Some(number),
@@ -69,7 +70,7 @@ impl<'a> KeptStacks<'a> {
         None
     }
 
-    /// Returns the words in use, which grow with each stack.
+    /// Returns the words in use, which grow with each stack: [`all`](Self::all) has those stacks.
     #[cfg(feature = "trace")]
     pub(super) fn used(&self) -> u64 {
         self.used.load(Acquire)
@@ -149,6 +150,26 @@ mod tests {
         assert!(found[..with_room].iter().all(Option::is_some), "{found:?}");
         assert!(found[with_room..].iter().all(Option::is_none));
         assert_eq!((0..1000).map(kept).collect::<Vec<_>>(), found, "those that are kept stay");
+    }
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn a_reader_that_sees_the_words_in_use_sees_their_stacks() {
+        let (rounds, stacks) = if cfg!(miri) { (1, 20) } else { (50, 1000) };
+        for _ in 0..rounds {
+            let memory = memory();
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..stacks).for_each(|at| _ = kept(&memory, &[at, at + 1]).unwrap()));
+                loop {
+                    let used = KeptStacks::of(&memory).unwrap().used();
+                    let seen = KeptStacks::of(&memory).unwrap().all().count() as u64;
+                    assert!(2 * seen >= used, "{seen} stacks in {used} words");
+                    if used == 2 * stacks {
+                        break;
+                    }
+                }
+            });
+        }
     }
 
     #[test]
