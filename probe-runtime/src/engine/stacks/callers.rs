@@ -100,9 +100,9 @@ impl Callers {
         KeptStacks::of(memory)?.number(number, &[call])
     }
 
-    /// Returns a number that grows with each stack in these threads' memories.
-    pub(crate) fn used<'a>(memories: impl Iterator<Item = &'a [AtomicU64]>) -> u64 {
-        memories.filter_map(KeptStacks::of).map(|kept| kept.used()).sum()
+    /// Returns a number that grows with each stack in a thread's memory.
+    pub(crate) fn used(memory: &[AtomicU64]) -> u64 {
+        KeptStacks::of(memory).map_or(0, |kept| kept.used())
     }
 
     /// Returns the names of the functions that made these calls, without those of earlier reports.
