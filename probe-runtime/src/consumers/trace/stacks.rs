@@ -155,9 +155,8 @@ fn encode(stacks: &BTreeMap<u64, Vec<u64>>, names: &HashMap<u64, String>) -> Vec
         words.extend([*number, calls.len() as u64]);
         for call in calls {
             let name = match Ending::of(*call) {
-                Some(Ending::Deeper) => "…",
-                Some(Ending::Unknown) => "(unknown)",
-                None => names.get(call).map_or("(unknown)", String::as_str),
+                Some(ending) => ending.text(),
+                None => names.get(call).map_or(Ending::Unknown.text(), String::as_str),
             };
             let next = numbers.len() as u64;
             words.push(*numbers.entry(name).or_insert_with(|| {

@@ -68,4 +68,12 @@ impl Ending {
     pub(crate) fn of(word: u64) -> Option<Self> {
         [Self::Deeper, Self::Unknown].into_iter().find(|it| *it as u64 == word)
     }
+
+    /// Returns what a reader sees in the place of a call's name.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Deeper => "…",
+            Self::Unknown => "(unknown)",
+        }
+    }
 }
