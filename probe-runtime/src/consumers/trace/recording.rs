@@ -208,8 +208,8 @@ impl Recording {
         Hit { now, thread: event.thread(), generation: event.generation() }
     }
 
-    /// Records a hit with its stack. That is kept before the time is read: whoever writes the hits
-    /// until a time finds their stacks, and a call has not begun yet.
+    /// Records a hit with its stack. The thread keeps the stack before it reads the time. So a
+    /// writer of the hits until a time finds their stacks, and a call's time is without the walk.
     #[inline(never)]
     fn hit_with_stack(&self, event: &Event<'_>, stacks: &Stacks) {
         let stack = Some(stacks.number(event));

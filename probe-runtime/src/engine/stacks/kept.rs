@@ -58,8 +58,8 @@ impl<'a> KeptStacks<'a> {
                     place.store(used << LEN_BITS | calls.len() as u64, Relaxed);
                     // Readers that see the number see the calls.
                     known.store(number, Release);
-                    // Each stack takes a word, so that the number of words tells of new ones. Readers
-                    // that see it see the stack.
+                    // Each stack takes a word, so that more words tell of it. Readers of the number
+                    // of words see the stack.
                     self.used.store(used + calls.len().max(1) as u64, Release);
                     return Some(number);
                 }
