@@ -1,8 +1,8 @@
 //! The stacks of a trace's hits, or their nearest callers.
 //!
-//! A hit keeps its stack in its thread's table, and the ring has the stack's number. A file's writer
-//! looks for new stacks in the tables each second, and before the file ends. One for Perfetto looks
-//! each time before it converts hits. It names the calls of the new stacks.
+//! A hit keeps its stack in its thread's table, and the ring has the stack's number. The writer of
+//! a file looks for new stacks each second, and before the file ends. One for Perfetto looks each
+//! time before it converts hits. It names the calls of new stacks.
 //!
 //! A name stands for a call as long as one object alone was ever at that address. Once another one
 //! has taken its place, the stack is written anew, with the address.
