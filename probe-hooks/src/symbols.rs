@@ -90,11 +90,15 @@ pub(crate) fn functions_around(path: &Path, addrs: &[u64]) -> Vec<Option<String>
         let cache = open(path)?;
         let file = object::File::parse(&cache).ok()?;
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let end = symbol.address().saturating_add(symbol.size());
+            let first = order.partition_point(|at| addrs[*at] < symbol.address());
+            // Most symbols hold none of the addresses, and names take the most time.
+            if order.get(first).is_none_or(|at| addrs[*at] >= end) {
+                continue;
+            }
             let Some((name, start)) = named(&symbol) else { continue };
             // Linkers name the version of an import: `main@@LIB_2.34`.
             let name = name.split_once('@').map_or(name, |(name, _)| name);
-            let end = start.saturating_add(symbol.size());
-            let first = order.partition_point(|at| addrs[*at] < start);
             for at in order[first..].iter().take_while(|at| addrs[**at] < end) {
                 let underscores = name.len() - name.trim_start_matches('_').len();
                 let rank = (Reverse(start), symbol.is_local(), underscores, name);

@@ -321,7 +321,7 @@ impl fmt::Display for FieldValue {
     }
 }
 
-/// Shows a stack as a line of folded stacks has it: from the outermost call.
+/// Shows a stack from the outermost call, with a `;` between calls. In a name, it is a `:`.
 fn show_stack(calls: &[Arc<str>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (at, call) in calls.iter().rev().enumerate() {
         let separator = if at == 0 { "" } else { ";" };

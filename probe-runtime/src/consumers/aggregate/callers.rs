@@ -40,8 +40,7 @@ impl CallerNames {
 
     pub(super) fn of_call(&self, addr: u64) -> String {
         match Ending::of(addr) {
-            Some(Ending::Deeper) => "…".to_owned(),
-            Some(Ending::Unknown) => "(unknown)".to_owned(),
+            Some(ending) => ending.text().to_owned(),
             None => self.calls.get(&addr).cloned().unwrap_or_else(|| format!("{addr:#x}")),
         }
     }

@@ -193,8 +193,7 @@ impl Output {
     }
 
     /// Adds new stacks and a reading of all clocks, if something was written since the file was
-    /// whole. Perfetto's
-    /// files get them with each pass.
+    /// whole. Perfetto's files get them with each pass.
     pub(super) fn reading(&mut self, recording: &Recording) -> io::Result<()> {
         match &mut self.form {
             Form::Native(file, _) if !file.is_closed() => {

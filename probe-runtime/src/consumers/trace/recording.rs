@@ -177,16 +177,12 @@ impl Recording {
     /// Records a hit.
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) {
-        let now = match &self.off {
-            Some(off) => off.now(event, self.clock, |thread, words| self.record_off(event, thread, words)),
-            None => self.clock.now(),
-        };
-        let hit = Hit { now, thread: event.thread(), generation: event.generation() };
         if let Some(stacks) = &self.stacks
             && has_stack(event.kind())
         {
-            return self.hit_with_stack(event, hit, stacks);
+            return self.hit_with_stack(event, stacks);
         }
+        let hit = self.timed(event);
         let Some(local) = self.rings.known(event) else { return self.first(event, hit, None) };
         let ring = Ring { head: local.head(), words: local.parts() };
         let values = event.values();
@@ -202,10 +198,22 @@ impl Recording {
         }
     }
 
-    /// Records a hit with its stack.
+    /// Reads the time of a hit.
+    #[inline(always)]
+    fn timed(&self, event: &Event<'_>) -> Hit {
+        let now = match &self.off {
+            Some(off) => off.now(event, self.clock, |thread, words| self.record_off(event, thread, words)),
+            None => self.clock.now(),
+        };
+        Hit { now, thread: event.thread(), generation: event.generation() }
+    }
+
+    /// Records a hit with its stack. The thread keeps the stack before it reads the time. So a
+    /// writer of the hits until a time finds their stacks, and a call's time is without the walk.
     #[inline(never)]
-    fn hit_with_stack(&self, event: &Event<'_>, hit: Hit, stacks: &Stacks) {
+    fn hit_with_stack(&self, event: &Event<'_>, stacks: &Stacks) {
         let stack = Some(stacks.number(event));
+        let hit = self.timed(event);
         match self.rings.known(event) {
             Some(local) => self.record(event, hit, local, stack),
             None => self.first(event, hit, stack),

@@ -1,16 +1,19 @@
 //! The stacks of a trace's hits, or their nearest callers.
 //!
-//! A hit keeps its stack in its thread's table, and the ring has the stack's number. Each second,
-//! and before a file ends, its writer looks for new stacks in the tables, and names their calls.
+//! A hit keeps its stack in its thread's table, and the ring has the stack's number. The writer of
+//! a file looks for new stacks each second, and before the file ends. One for Perfetto looks each
+//! time before it converts hits. It names the calls of new stacks.
 //!
 //! A name stands for a call as long as one object alone was ever at that address. Once another one
 //! has taken its place, the stack is written anew, with the address.
 //!
-//! Cost: see `engine::stacks`. A writer that finds no new stack has read a word of each thread.
+//! Cost: see `engine::stacks`. A writer that finds no new stack has read a word of each thread. One
+//! that finds a call without a name reads the symbols of its object's file.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
+use std::mem;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -61,8 +64,10 @@ pub(super) struct Told {
     names: HashMap<u64, String>,
     /// The hashes of stacks' names, by their numbers.
     stacks: HashMap<u64, u64>,
-    /// The words of all tables, and the number of the list of objects.
-    seen: (u64, usize),
+    /// The words in use of tables, by their addresses.
+    used: HashMap<usize, u64>,
+    /// The number of the list of objects.
+    list: usize,
 }
 
 impl Stacks {
@@ -108,14 +113,17 @@ impl Stacks {
     /// Returns the content of a block of those stacks that a file lacks, or has with other names.
     pub(super) fn news(&self, told: &mut Told) -> Option<Vec<u8>> {
         self.callers.look();
-        let tables = || self.memory.iter().map(|local| local.parts());
-        let seen = (Callers::used(tables()), self.callers.list_number());
-        let [has_stacks, has_objects] = [seen.0 != told.seen.0, seen.1 != told.seen.1];
-        if !has_stacks && !has_objects {
+        let list = self.callers.list_number();
+        let has_objects = mem::replace(&mut told.list, list) != list;
+        let mut tables: Vec<_> = self.memory.iter().map(|local| local.parts()).collect();
+        tables.retain(|table| {
+            let used = Callers::used(table);
+            told.used.insert(table.as_ptr().addr(), used).unwrap_or(0) != used || has_objects
+        });
+        if tables.is_empty() {
             return None;
         }
-        told.seen = seen;
-        let stacks = Callers::stacks(tables());
+        let stacks = Callers::stacks(tables.into_iter());
         let mut new: Vec<_> = stacks.values().flatten().copied().collect();
         new.retain(|call| Ending::of(*call).is_none() && !told.names.contains_key(call));
         new.sort_unstable();
@@ -147,9 +155,8 @@ fn encode(stacks: &BTreeMap<u64, Vec<u64>>, names: &HashMap<u64, String>) -> Vec
         words.extend([*number, calls.len() as u64]);
         for call in calls {
             let name = match Ending::of(*call) {
-                Some(Ending::Deeper) => "…",
-                Some(Ending::Unknown) => "(unknown)",
-                None => names.get(call).map_or("(unknown)", String::as_str),
+                Some(ending) => ending.text(),
+                None => names.get(call).map_or(Ending::Unknown.text(), String::as_str),
             };
             let next = numbers.len() as u64;
             words.push(*numbers.entry(name).or_insert_with(|| {

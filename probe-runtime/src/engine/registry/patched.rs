@@ -30,8 +30,6 @@ mod tables;
 
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
-#[cfg(probe_values)]
-use std::path::Path;
 use std::ptr;
 
 use super::provider::{self, CallSite, Due, Providers};
@@ -77,19 +75,15 @@ pub(crate) struct Registry {
     discovered: Discoveries,
 }
 
-/// Returns the sites of probes in Rust that have fields, by their addresses, with the addresses of
-/// their definitions: for each object that has probes, and with the object's address.
+/// Returns the sites of probes that have fields, by their addresses, with the addresses of their
+/// definitions: for each object that has probes, and with the object's address. Reads no text of
+/// a definition: pointers to it are not there yet in an object that is still loading.
 #[cfg(probe_values)]
 pub(crate) fn sites_with_fields(frozen: &Frozen) -> Vec<(usize, Vec<(usize, usize)>)> {
     let objects = frozen.loaded(0..usize::MAX, NOTE_OWNER, NOTE_TYPE);
     let tables = objects.iter().filter_map(|object| Tables::of(frozen, object, &objects));
     let sites = |tables: Tables<'_>| {
-        let definitions = tables.definitions().iter();
-        let fit = definitions.filter(|it| {
-            it.field_count() != 0
-                && tables.is_readable(it)
-                && Path::new(it.file()).extension() == Some("rs".as_ref())
-        });
+        let fit = tables.definitions().iter().filter(|it| it.field_count() != 0);
         let fit: Vec<_> = fit.map(|it| ptr::from_ref(it).addr()).collect();
         let mut sites = Vec::new();
         tables.for_each_record(|entry, definition| {

@@ -48,10 +48,8 @@ impl Callers {
             return Some(returns_to.wrapping_sub(1));
         }
         let (cache, mut walk) = (Cache::new(rules, &self.objects), Walk::at_site(&at, rules));
-        if !event.values().is_empty() {
-            walk.go_to_site(&cache, event.definition_addr());
-        }
-        walk.caller(&cache)
+        let is_there = event.values().is_empty() || walk.go_to_site(&cache, event.definition_addr());
+        if is_there { walk.caller(&cache) } else { None }
     }
 
     /// Returns the number of the stack of calls that led to a hit's function; `None` if this thread
@@ -63,10 +61,14 @@ impl Callers {
             Some(at) => {
                 let cache = Cache::new(rules, &self.objects);
                 let mut walk = Walk::at_site(&at, rules);
-                if !at.is_at_return && !event.values().is_empty() {
-                    walk.go_to_site(&cache, event.definition_addr());
+                let is_there = at.is_at_return
+                    || event.values().is_empty()
+                    || walk.go_to_site(&cache, event.definition_addr());
+                if is_there {
+                    walk.calls(at.is_at_return, &cache, &mut calls)
+                } else {
+                    Walk::unknown(&mut calls)
                 }
-                walk.calls(at.is_at_return, &cache, &mut calls)
             }
             None => (0, StackNumber::new()),
         };
@@ -98,9 +100,9 @@ impl Callers {
         KeptStacks::of(memory)?.number(number, &[call])
     }
 
-    /// Returns a number that grows with each stack in these threads' memories.
-    pub(crate) fn used<'a>(memories: impl Iterator<Item = &'a [AtomicU64]>) -> u64 {
-        memories.filter_map(KeptStacks::of).map(|kept| kept.used()).sum()
+    /// Returns a number that grows with each stack in a thread's memory.
+    pub(crate) fn used(memory: &[AtomicU64]) -> u64 {
+        KeptStacks::of(memory).map_or(0, |kept| kept.used())
     }
 
     /// Returns the names of the functions that made these calls, without those of earlier reports.

@@ -26,10 +26,10 @@ pub(super) struct KeptStacks<'a> {
 impl<'a> KeptStacks<'a> {
     pub(super) const WORDS: usize = 1 + 2 * ENTRIES + ROOM;
 
-    /// Finds the parts of a memory of [`WORDS`](Self::WORDS); `None` of a smaller one.
+    /// Finds the parts in the first [`WORDS`](Self::WORDS) of a memory; `None` in a smaller one.
     #[inline(always)]
     pub(super) fn of(memory: &'a [AtomicU64]) -> Option<Self> {
-        let (used, memory) = memory.split_first()?;
+        let (used, memory) = memory.get(..Self::WORDS)?.split_first()?;
         let (entries, calls) = memory.split_at_checked(2 * ENTRIES)?;
         Some(Self { used, entries, calls })
     }
@@ -55,11 +55,12 @@ impl<'a> KeptStacks<'a> {
                     let used = self.used.load(Relaxed);
                     let room = self.calls.get(usize::try_from(used).ok()?..)?.get(..calls.len())?;
                     room.iter().zip(calls).for_each(|(word, call)| word.store(*call, Relaxed));
-                    // Each stack takes a word, so that the number of words tells of new ones.
-                    self.used.store(used + calls.len().max(1) as u64, Relaxed);
                     place.store(used << LEN_BITS | calls.len() as u64, Relaxed);
                     // Readers that see the number see the calls.
                     known.store(number, Release);
+                    // Each stack takes a word, so that more words tell of it. Readers of the number
+                    // of words see the stack.
+                    self.used.store(used + calls.len().max(1) as u64, Release);
                     return Some(number);
                 }
                 known if known == number => return Some(number),
@@ -69,7 +70,7 @@ impl<'a> KeptStacks<'a> {
         None
     }
 
-    /// Returns the words in use, which grow with each stack.
+    /// Returns the words in use, which grow with each stack: [`all`](Self::all) has those stacks.
     #[cfg(feature = "trace")]
     pub(super) fn used(&self) -> u64 {
         self.used.load(Acquire)
@@ -149,5 +150,38 @@ mod tests {
         assert!(found[..with_room].iter().all(Option::is_some), "{found:?}");
         assert!(found[with_room..].iter().all(Option::is_none));
         assert_eq!((0..1000).map(kept).collect::<Vec<_>>(), found, "those that are kept stay");
+    }
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn a_reader_that_sees_the_words_in_use_sees_their_stacks() {
+        let (rounds, stacks) = if cfg!(miri) { (1, 20) } else { (50, 1000) };
+        for _ in 0..rounds {
+            let memory = memory();
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..stacks).for_each(|at| _ = kept(&memory, &[at, at + 1]).unwrap()));
+                loop {
+                    let used = KeptStacks::of(&memory).unwrap().used();
+                    let seen = KeptStacks::of(&memory).unwrap().all().count() as u64;
+                    assert!(2 * seen >= used, "{seen} stacks in {used} words");
+                    if used == 2 * stacks {
+                        break;
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_full_table_leaves_the_word_behind_it_alone() {
+        let mut memory = memory();
+        memory.push(AtomicU64::new(3));
+        for at in 0..ROOM as u64 / 64 {
+            assert!(kept(&memory, &[at; 64]).is_some(), "{at}");
+        }
+        assert_eq!(memory[0].load(Relaxed), ROOM as u64);
+        assert_eq!(kept(&memory, &[7]), None);
+        assert_eq!([&memory[0], &memory[KeptStacks::WORDS]].map(|it| it.load(Relaxed)), [ROOM as u64, 3]);
+        assert!(KeptStacks::of(&memory).unwrap().all().all(|(_, calls)| calls.len() == 64));
     }
 }

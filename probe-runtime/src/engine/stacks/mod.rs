@@ -18,8 +18,9 @@
 //!
 //! Life cycle: made when a consumer is prepared ▸ [`look`](Callers::look) after objects may have
 //! come or gone ▸ dropped with the consumer. Looks are taken before sites of new objects are
-//! switched, at joins and at reports. Until the next look, stacks end at code of objects that came
-//! meanwhile. If that is in the place of an unloaded object's, it leads anywhere.
+//! switched, at joins and at reports, and whenever a trace's writer looks for new stacks. Until the
+//! next look, stacks end at code of objects that came meanwhile. If that is in the place of an
+//! unloaded object's, it leads anywhere.
 //!
 //! Where a field of Rust may panic, a function that the site's one calls makes the hit, unless that
 //! is inlined. Walks begin in the function that has a site of the probe.
@@ -66,5 +67,13 @@ impl Ending {
     /// Returns the mark that a word is.
     pub(crate) fn of(word: u64) -> Option<Self> {
         [Self::Deeper, Self::Unknown].into_iter().find(|it| *it as u64 == word)
+    }
+
+    /// Returns what a reader sees in the place of a call's name.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Deeper => "…",
+            Self::Unknown => "(unknown)",
+        }
     }
 }

@@ -25,7 +25,7 @@ const MOST_LISTS: usize = 1024;
 struct Known {
     object: Object,
     tables: Option<UnwindCopy>,
-    /// The addresses of the sites of probes in Rust with fields, and those of their definitions.
+    /// The addresses of the sites of probes with fields, and those of their definitions.
     sites: Vec<(usize, usize)>,
     /// Tells it from others at the same place.
     identity: u64,
@@ -121,8 +121,8 @@ impl Objects {
         self.holding(addr)?.rule(addr)
     }
 
-    /// Returns whether the machine function at an address has a site with this definition, of Rust
-    /// and with fields.
+    /// Returns whether the machine function at an address has a site with this definition, which
+    /// has fields.
     pub(super) fn has_site(&self, addr: u64, definition: usize) -> bool {
         let Some(known) = self.holding(addr) else { return false };
         let function = known.tables.as_ref().and_then(|it| it.tables().function(addr));

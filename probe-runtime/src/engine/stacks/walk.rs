@@ -112,26 +112,32 @@ impl<'a> Cache<'a> {
     }
 
     /// Returns how many functions the function of a site has called to make a hit, which is at
-    /// `walk`.
+    /// `walk`; `None` if the stack between them can't be read now.
     #[inline(always)]
-    fn depth(&self, walk: &Walk<'_>, definition: usize) -> u64 {
-        let word = self.word(walk.at ^ AT_SITE);
-        word.unwrap_or_else(|| self.search_depth(walk, definition))
+    fn depth(&self, walk: &Walk<'_>, definition: usize) -> Option<u64> {
+        self.word(walk.at ^ AT_SITE).or_else(|| self.search_depth(walk, definition))
     }
 
     #[inline(never)]
-    fn search_depth(&self, walk: &Walk<'_>, definition: usize) -> u64 {
+    fn search_depth(&self, walk: &Walk<'_>, definition: usize) -> Option<u64> {
         let (mut inner, mut depth) = (walk.clone(), 0);
         while !self.objects.has_site(inner.at, definition) {
             depth += 1;
-            // A function of C has no such site, nor has one whose object nobody has seen.
-            if depth == MOST_INNER || !inner.leave(self) {
+            // A provider's probe has no such site, nor has one whose object nobody has seen.
+            let is_over = depth == MOST_INNER
+                || match inner.step(self) {
+                    Step::Caller => false,
+                    // The stack differs the next time, and not the tables.
+                    Step::Unknown if self.rule(inner.at).kind() != Kind::Unknown => return None,
+                    Step::End | Step::Unknown => true,
+                };
+            if is_over {
                 depth = 0;
                 break;
             }
         }
         self.put(walk.at ^ AT_SITE, depth);
-        depth
+        Some(depth)
     }
 
     #[inline(always)]
@@ -206,18 +212,27 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes to the frame of the site's function. A field of Rust may panic, so that function has
-    /// called another one, which makes the hit. An optimised build has that inlined.
+    /// called another one, which makes the hit. An optimised build has that inlined. Returns
+    /// whether the stack up to there could be read.
     #[inline(always)]
-    pub(super) fn go_to_site(&mut self, cache: &Cache<'_>, definition: usize) {
-        for _ in 0..cache.depth(self, definition) {
-            self.leave(cache);
-        }
+    pub(super) fn go_to_site(&mut self, cache: &Cache<'_>, definition: usize) -> bool {
+        let depth = cache.depth(self, definition);
+        depth.is_some_and(|depth| (0..depth).all(|_| self.leave(cache)))
     }
 
     /// Steps to the frame of the caller. Returns whether that is known.
     #[inline(never)]
     fn leave(&mut self, cache: &Cache<'_>) -> bool {
         matches!(self.step(cache), Step::Caller)
+    }
+
+    /// Returns a stack of which nobody knows a call, as [`calls`](Self::calls) does.
+    #[cold]
+    pub(super) fn unknown(calls: &mut [u64; MOST_WORDS]) -> (usize, StackNumber) {
+        let mut number = StackNumber::new();
+        calls[0] = Ending::Unknown as u64;
+        number.add(calls[0]);
+        (1, number)
     }
 
     /// Fills in the calls that led to the frame's function, from the innermost one, and a mark
