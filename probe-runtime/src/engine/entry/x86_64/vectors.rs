@@ -38,7 +38,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::naked_asm;
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -253,13 +253,16 @@ pub(super) fn prepare() {
 fn tells_x87() -> bool {
     const XSAVE_BY_SYSTEM: u32 = 1 << 27;
     const IN_USE: u32 = 1 << 2;
-    let vendor = __cpuid(0);
+    let vendor = cpuid(0, 0);
     let is_intel =
         [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"GenuineIntel";
-    is_intel
-        && vendor.eax >= 0xd
-        && __cpuid(1).ecx & XSAVE_BY_SYSTEM != 0
-        && __cpuid_count(0xd, 1).eax & IN_USE != 0
+    is_intel && vendor.eax >= 0xd && cpuid(1, 0).ecx & XSAVE_BY_SYSTEM != 0 && cpuid(0xd, 1).eax & IN_USE != 0
+}
+
+#[allow(unused_unsafe, reason = "later versions of Rust call it safe")]
+fn cpuid(leaf: u32, part: u32) -> CpuidResult {
+    // SAFETY: each processor of this architecture has the instruction.
+    unsafe { __cpuid_count(leaf, part) }
 }
 
 #[cfg(test)]
