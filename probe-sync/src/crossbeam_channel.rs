@@ -156,16 +156,6 @@ impl<T> Probed<::crossbeam_channel::Receiver<T>> {
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.original.recv_deadline(deadline)
     }
-
-    /// As `crossbeam_channel::Receiver::iter`.
-    pub const fn iter(&self) -> Iter<'_, T> {
-        crate::iter::Iter(self)
-    }
-
-    /// As `crossbeam_channel::Receiver::try_iter`.
-    pub const fn try_iter(&self) -> TryIter<'_, T> {
-        crate::iter::TryIter(self)
-    }
 }
 
 impl<T> Receive for Receiver<T> {

@@ -70,6 +70,21 @@ impl<R: Receive> Iterator for IntoIter<R> {
     }
 }
 
+impl<R> Probed<R>
+where
+    Self: Receive,
+{
+    /// Iterates over the messages, and waits for each.
+    pub const fn iter(&self) -> Iter<'_, Self> {
+        Iter(self)
+    }
+
+    /// Iterates over the messages that are there.
+    pub const fn try_iter(&self) -> TryIter<'_, Self> {
+        TryIter(self)
+    }
+}
+
 impl<'a, R> IntoIterator for &'a Probed<R>
 where
     Probed<R>: Receive,

@@ -150,16 +150,6 @@ impl<T> Probed<mpsc::Receiver<T>> {
     pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
         self.original.recv_timeout(limit)
     }
-
-    /// As [`std::sync::mpsc::Receiver::iter`].
-    pub const fn iter(&self) -> Iter<'_, T> {
-        crate::iter::Iter(self)
-    }
-
-    /// As [`std::sync::mpsc::Receiver::try_iter`].
-    pub const fn try_iter(&self) -> TryIter<'_, T> {
-        crate::iter::TryIter(self)
-    }
 }
 
 impl<T> Receive for Receiver<T> {

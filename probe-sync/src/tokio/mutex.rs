@@ -79,13 +79,21 @@ impl<T: ?Sized> Probed<sync::Mutex<T>> {
 
 // The calls of the probes: they end at the acquisition, and the hold begins after it.
 impl<T: ?Sized> Probed<sync::Mutex<T>> {
-    #[probe(group = "probe_sync::waits", name = "lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "lock",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     async fn wait_lock(&self) -> sync::MutexGuard<'_, T> {
         self.original.lock().await
     }
 
     #[track_caller]
-    #[probe(group = "probe_sync::waits", name = "blocking_lock", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "blocking_lock",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     fn wait_blocking_lock(&self) -> sync::MutexGuard<'_, T> {
         self.original.blocking_lock()
     }

@@ -125,24 +125,40 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
 
 // The calls of the probes: they end at the acquisition, and the hold begins after it.
 impl<T: ?Sized> Probed<sync::RwLock<T>> {
-    #[probe(group = "probe_sync::waits", name = "read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "read",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     async fn wait_read(&self) -> sync::RwLockReadGuard<'_, T> {
         self.original.read().await
     }
 
     #[track_caller]
-    #[probe(group = "probe_sync::waits", name = "blocking_read", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "blocking_read",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     fn wait_blocking_read(&self) -> sync::RwLockReadGuard<'_, T> {
         self.original.blocking_read()
     }
 
-    #[probe(group = "probe_sync::waits", name = "write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "write",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     async fn wait_write(&self) -> sync::RwLockWriteGuard<'_, T> {
         self.original.write().await
     }
 
     #[track_caller]
-    #[probe(group = "probe_sync::waits", name = "blocking_write", args(lock = %self.name, name = self.name.text(), at = self.name.address()))]
+    #[probe(
+        group = "probe_sync::waits",
+        name = "blocking_write",
+        args(lock = %self.name, name = self.name.text(), at = self.name.address())
+    )]
     fn wait_blocking_write(&self) -> sync::RwLockWriteGuard<'_, T> {
         self.original.blocking_write()
     }
