@@ -44,6 +44,13 @@ pub const MOST_PARAMETERS: usize = 32;
 /// The name of results.
 pub const RESULT: &str = "ret";
 
+/// Names of the notes that probes of functions have: the module, the fields that the function takes
+/// and gives, and the condition of taking.
+pub const MODULE_NOTE: &str = "module";
+pub const TAKES_NOTE: &str = "takes";
+pub const GIVES_NOTE: &str = "gives";
+pub const TAKES_IF_NOTE: &str = "if";
+
 /// Functions that can't be called by a function that waits for their return, and the reason.
 const NO_EXIT: [(&str, &str); 10] = [
     ("vfork", TWICE),

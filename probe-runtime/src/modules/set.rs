@@ -16,7 +16,9 @@ use crate::engine::entry::backend::wrapper::{argument_in_register, argument_on_s
 use crate::engine::error::Error;
 use probe_core::abi::{Convention, Definition, Kind};
 use probe_hooks::signatures::{Kind as ValueKind, Place, entry_places};
-use probe_lang::modules::{CType, Function, RESULT, parse};
+use probe_lang::modules::{
+    CType, Function, GIVES_NOTE, MODULE_NOTE, RESULT, TAKES_IF_NOTE, TAKES_NOTE, parse,
+};
 
 /// The modules of this crate, and their texts.
 pub(super) const BUILT_IN: [(&str, &str); 3] = [
@@ -114,12 +116,13 @@ fn made(text: Function, number: usize, file: &str) -> ModuleFunction {
         || text.is_variadic
         || text.parameters.iter().any(|(_, ty)| ty.is_floating());
     let convention = if is_floating { Convention::Hidden } else { Convention::Wrapped };
-    let mut notes = format!("module={}\n", text.module());
+    let note = |name: &str, value: &str| format!("{name}={value}\n");
+    let mut notes = note(MODULE_NOTE, text.module());
     if let Some((field, condition)) = &text.takes {
-        notes.extend(["takes=", field, "\n"]);
-        notes.extend(condition.iter().flat_map(|it| ["if=", it.text().trim(), "\n"]));
+        notes += &note(TAKES_NOTE, field);
+        notes.extend(condition.iter().map(|it| note(TAKES_IF_NOTE, it.text().trim())));
     }
-    notes.extend(text.gives.iter().map(|field| format!("gives={field}\n")));
+    notes.extend(text.gives.iter().map(|field| note(GIVES_NOTE, field)));
     let whole: &'static str = [&*text.path, file, &*notes].concat().leak();
     let definition =
         |kind| Definition::discovered(kind, convention, whole, &text.path, file, &notes, text.line);

@@ -17,12 +17,7 @@ use probe_core::abi::{Definition, Kind};
 use probe_lang::Predicate;
 use probe_lang::aggregation::Ends;
 use probe_lang::expression::{Program, Scope, groups};
-use probe_lang::modules::RESULT;
-
-/// The notes of functions of modules that say which lock they take and give.
-const TAKES: &str = "takes";
-const GIVES: &str = "gives";
-const TAKES_IF: &str = "if";
+use probe_lang::modules::{GIVES_NOTE, MODULE_NOTE, RESULT, TAKES_IF_NOTE, TAKES_NOTE};
 
 /// A probe's part in intervals.
 #[derive(Clone, Default)]
@@ -45,8 +40,8 @@ impl Role {
     /// Reads the notes of a function of a module.
     fn of_notes(definition: &Definition) -> Self {
         let note = |name| definition.note(name).map(str::to_owned);
-        let (takes, gives) = (note(TAKES), note(GIVES));
-        let module = definition.note("module").unwrap_or_default();
+        let (takes, gives) = (note(TAKES_NOTE), note(GIVES_NOTE));
+        let module = definition.note(MODULE_NOTE).unwrap_or_default();
         // FNV-1a.
         let module = module
             .bytes()
@@ -56,7 +51,7 @@ impl Role {
             ends: gives.is_some(),
             module,
             takes,
-            takes_if: note(TAKES_IF),
+            takes_if: note(TAKES_IF_NOTE),
             gives,
             ..Self::default()
         }
