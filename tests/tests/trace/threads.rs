@@ -54,6 +54,19 @@ fn until_blocked(thread: &AtomicI32) {
     }
 }
 
+/// Returns once a thread is blocked in `read`, and not on its way there.
+fn until_in_read(thread: &AtomicI32) {
+    let read = format!("{} ", libc::SYS_read);
+    loop {
+        until_blocked(thread);
+        let tid = thread.load(Ordering::SeqCst);
+        if fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).is_ok_and(|it| it.starts_with(&read))
+        {
+            return;
+        }
+    }
+}
+
 /// Returns once the kernel knows no such thread any more.
 fn until_gone(thread: u64) {
     while fs::exists(format!("/proc/self/task/{thread}")).unwrap() {
@@ -251,7 +264,7 @@ fn a_long_wait_has_its_system_call() {
             waiting.store(unsafe { libc::gettid() }, Ordering::SeqCst);
             receive(reader.as_raw_fd());
         });
-        until_blocked(&waiting);
+        until_in_read(&waiting);
         trace.flush().unwrap();
         assert_eq!(called(), Some((read.clone(), false)));
         io::Write::write_all(&mut &writer, &[1]).unwrap();
@@ -276,7 +289,7 @@ fn the_last_state_of_each_thread_is_known() {
             waiting.store(unsafe { libc::gettid() }, Ordering::SeqCst);
             receive(reader.as_raw_fd());
         });
-        until_blocked(&waiting);
+        until_in_read(&waiting);
         trace.snapshot(&file).unwrap();
         io::Write::write_all(&mut &writer, &[1]).unwrap();
         super::items(&file).into_iter().filter_map(|item| match item {
