@@ -25,9 +25,12 @@
 
 #[cfg(feature = "trace")]
 pub(crate) mod polled;
+mod published;
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
+
+use published::Published;
 
 use crate::engine::calls::add_single_writer;
 use crate::engine::clock::Clock;
@@ -87,17 +90,8 @@ pub(crate) struct ThreadWaits {
     error: AtomicI32,
     /// The system's id of the owner.
     tid: AtomicU32,
-    seen: SeenWait,
-}
-
-/// The wait in which a thread was last seen.
-#[derive(Default)]
-#[repr(C)]
-struct SeenWait {
-    /// Its beginning. Zero while the rest is written.
-    begin: AtomicU64,
-    name: [AtomicU64; 2],
-    argument: AtomicU64,
+    /// The wait in which the thread was last seen: its beginning, and the system call.
+    seen: Published<4>,
 }
 
 // SAFETY: atomics only.
@@ -336,32 +330,20 @@ impl ThreadWaits {
         let Some(Wait { begin, call: None, .. }) = wait() else { return };
         let call = read(self.tid.load(Relaxed));
         // It is that of this wait if the wait still continues.
-        let (Some(SystemCall { name, argument }), true) = (call, wait().is_some_and(|it| it.begin == begin))
-        else {
-            return;
-        };
-        let seen = &self.seen;
-        seen.begin.store(0, SeqCst);
-        fence(SeqCst);
-        seen.name.iter().zip(name).for_each(|(place, word)| place.store(word, Relaxed));
-        seen.argument.store(argument, Relaxed);
-        seen.begin.store(begin, Release);
+        if let Some(SystemCall { name: [name, rest], argument }) = call
+            && wait().is_some_and(|it| it.begin == begin)
+        {
+            self.seen.publish([begin, name, rest, argument]);
+        }
     }
 
     /// Adds the system call in which a wait was seen.
     fn with_call(&self, found: Found) -> Found {
         let Found::Wait(wait) = found else { return found };
-        let seen = &self.seen;
-        let is_of = || seen.begin.load(Acquire) == wait.begin && wait.begin != 0;
-        let is_before = is_of();
-        let call = SystemCall {
-            name: [&seen.name[0], &seen.name[1]].map(|word| word.load(Relaxed)),
-            argument: seen.argument.load(Relaxed),
-        };
-        fence(Acquire);
-        // Both times, or else it was overwritten in between.
-        let is_known = is_before && is_of() && !wait.is_ready && !wait.has_ended;
-        Found::Wait(Wait { call: is_known.then_some(call), ..wait })
+        let is_blocked = !wait.is_ready && !wait.has_ended;
+        let seen = self.seen.read().filter(|[begin, ..]| is_blocked && *begin == wait.begin && *begin != 0);
+        let call = seen.map(|[_, name, rest, argument]| SystemCall { name: [name, rest], argument });
+        Found::Wait(Wait { call, ..wait })
     }
 
     /// Returns the number of threads that got no records, and the error of the last one.

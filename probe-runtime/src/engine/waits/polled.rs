@@ -14,9 +14,10 @@
 //!
 //! Cost: four loads on a hit, and 1.7 KiB for a thread. A look reads three files for each thread.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::published::Published;
 use super::{Found, Wait};
 use crate::engine::calls::add_single_writer;
 use crate::engine::os::perf::{SystemCall, system_call, turns};
@@ -36,9 +37,8 @@ pub(crate) struct PolledWaits {
     tid: AtomicU32,
     /// How often the thread of the current wait had got its turn; 0 if it is blocked no more.
     blocked: AtomicU64,
-    /// The latest wait, and how often it was written; odd in between.
-    current: Place,
-    version: AtomicU64,
+    /// The latest wait.
+    current: Published<WORDS>,
     /// The begin of the last current wait that the thread has taken.
     begin_taken: AtomicU64,
     /// Numbers of waits that came to the queue, and of those that left it.
@@ -51,7 +51,8 @@ pub(crate) struct PolledWaits {
 }
 
 /// The thread's number, the wait's begin and end, and its system call.
-type Place = [AtomicU64; 6];
+type Place = [AtomicU64; WORDS];
+const WORDS: usize = 6;
 /// The number of lost waits when this one came to the queue.
 type LostBefore = AtomicU64;
 const BEGIN: usize = 1;
@@ -78,15 +79,17 @@ struct Until {
 }
 
 impl Polled {
-    fn load(place: &Place) -> Self {
-        let [thread, begin, end, name, rest, argument] = place.each_ref().map(|word| word.load(Relaxed));
+    fn of([thread, begin, end, name, rest, argument]: [u64; WORDS]) -> Self {
         Self { thread, begin, end, call: SystemCall { name: [name, rest], argument } }
     }
 
-    fn store(self, place: &Place) {
+    fn load(place: &Place) -> Self {
+        Self::of(place.each_ref().map(|word| word.load(Relaxed)))
+    }
+
+    fn words(self) -> [u64; WORDS] {
         let Self { thread, begin, end, call: SystemCall { name: [name, rest], argument } } = self;
-        let words = [thread, begin, end, name, rest, argument];
-        place.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
+        [thread, begin, end, name, rest, argument]
     }
 
     /// Returns whether two looks have found it.
@@ -108,7 +111,7 @@ impl PolledWaits {
         if self.owner.load(Relaxed) != thread {
             self.own(thread);
         }
-        let is_new = self.current[BEGIN].load(Relaxed) != self.begin_taken.load(Relaxed);
+        let is_new = self.current.words[BEGIN].load(Relaxed) != self.begin_taken.load(Relaxed);
         if is_new || self.put.load(Relaxed) != self.taken.load(Relaxed) {
             self.take_new(each);
         }
@@ -124,7 +127,7 @@ impl PolledWaits {
     #[inline(never)]
     fn take_new(&self, mut each: impl FnMut(u64, Found)) {
         // First, since it may come to the queue meanwhile.
-        let current = self.current();
+        let current = self.current.read().map(Polled::of);
         let until = self.until();
         let mut last = self.look_at_queue(until, &mut each);
         if let Some(current) = current.filter(|current| current.begin > last) {
@@ -167,23 +170,6 @@ impl PolledWaits {
         Until { put: self.put.load(Acquire), lost: self.lost.load(Relaxed) }
     }
 
-    /// Returns the current wait; `None` if it is being written.
-    fn current(&self) -> Option<Polled> {
-        let before = self.version.load(Acquire);
-        let current = Polled::load(&self.current);
-        fence(Acquire);
-        (before.is_multiple_of(2) && self.version.load(Relaxed) == before).then_some(current)
-    }
-
-    /// Publishes a wait. Called by one thread at a time.
-    fn publish(&self, polled: Polled) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version + 1, Relaxed);
-        fence(SeqCst);
-        polled.store(&self.current);
-        self.version.store(version + 2, Release);
-    }
-
     /// Puts a wait into the queue that is over, unless the thread has taken it.
     fn put(&self, polled: Polled) {
         if !polled.has_lasted() || self.begin_taken.load(Relaxed) >= polled.begin {
@@ -194,7 +180,7 @@ impl PolledWaits {
             return add_single_writer(&self.lost, 1);
         }
         let (place, lost_before) = self.place(put);
-        polled.store(place);
+        place.iter().zip(polled.words()).for_each(|(place, word)| place.store(word, Relaxed));
         lost_before.store(self.lost.load(Relaxed), Relaxed);
         self.put.store(put + 1, Release);
     }
@@ -229,13 +215,13 @@ impl PolledWaits {
 
     /// Sees that a thread is blocked between two times, or not.
     fn see(&self, thread: u64, [before, after]: [u64; 2], blocked: Option<(u64, SystemCall)>) {
-        let known = Polled::load(&self.current);
+        let known = Polled::load(&self.current.words);
         let Some((turns, call)) = blocked else { return self.end() };
         if known.thread == thread && self.blocked.load(Relaxed) == turns {
-            return self.publish(Polled { end: before, ..known });
+            return self.current.publish(Polled { end: before, ..known }.words());
         }
         self.put(known);
-        self.publish(Polled { thread, begin: after, end: after, call });
+        self.current.publish(Polled { thread, begin: after, end: after, call }.words());
         self.blocked.store(turns, Relaxed);
     }
 
@@ -247,7 +233,7 @@ impl PolledWaits {
             }
         };
         let last = self.look_at_queue(self.until(), &mut of_thread);
-        let current = Polled::load(&self.current);
+        let current = Polled::load(&self.current.words);
         let continues = self.blocked.load(Relaxed) != 0;
         if current.begin > last && (continues || current.has_lasted()) {
             of_thread(current.thread, current.wait((!continues).then_some(current.end)));
@@ -340,9 +326,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for begin in 1..20_000 {
-                    waits.put(Polled::load(&waits.current));
+                    waits.put(Polled::load(&waits.current.words));
                     let call = SystemCall { name: [begin; 2], argument: begin };
-                    waits.publish(Polled { thread: 7, begin, end: begin + 1, call });
+                    waits.current.publish(Polled { thread: 7, begin, end: begin + 1, call }.words());
                 }
             });
             let (mut last, mut are_lost) = (0, false);
