@@ -1,4 +1,4 @@
-//! Words that one thread publishes together, for others that read them at any time: a sequence lock.
+//! A sequence lock: words that one thread publishes together, and others read at any time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
