@@ -15,7 +15,7 @@ use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, r
 
 use super::recording::Recording;
 use super::ring::{Ring, Shape, WhenFull};
-use super::stacks::Told;
+use super::stacks::WrittenStacks;
 use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::os::guarded_file::GuardedFile;
@@ -32,7 +32,7 @@ pub(super) struct TraceFile<W> {
     copy: Vec<u64>,
     /// The number of blocks of later definitions.
     defined: usize,
-    told: Told,
+    written_stacks: WrittenStacks,
     /// Bytes up to the last block that was written whole.
     whole: u64,
     /// The room for what a file says that had to end.
@@ -74,7 +74,7 @@ impl<W: Write> TraceFile<W> {
             buffer: Vec::new(),
             copy: Vec::new(),
             defined: 0,
-            told: Told::default(),
+            written_stacks: WrittenStacks::default(),
             whole: 0,
             reserved: Vec::new(),
             known: HashSet::new(),
@@ -100,8 +100,8 @@ impl<W: Write> TraceFile<W> {
     }
 
     /// Writes the stacks that the file lacks.
-    pub(super) fn tell_stacks(&mut self, recording: &Recording) -> io::Result<()> {
-        let new = recording.new_stacks(&mut self.told);
+    pub(super) fn write_stacks(&mut self, recording: &Recording) -> io::Result<()> {
+        let new = recording.new_stacks(&mut self.written_stacks);
         new.map_or(Ok(()), |stacks| self.block(block::STACKS, 0, &stacks))
     }
 

@@ -23,7 +23,7 @@ use super::file::{ClockReading, TraceFile, words_of};
 use super::recording::Recording;
 use super::ring::{Ring, Shape};
 use super::snapshot;
-use super::stacks::Told;
+use super::stacks::WrittenStacks;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::guarded_file::GuardedFile;
 use crate::report::file;
@@ -48,7 +48,7 @@ struct PerfettoFile {
     live: Live<GuardedFile>,
     /// The number of later definitions that it has.
     defined: usize,
-    told: Told,
+    written_stacks: WrittenStacks,
     /// The file's length and its events, as of the last pass.
     whole: (u64, u64),
 }
@@ -85,7 +85,12 @@ impl Form {
         let mut rings = DrainedRings { shape: recording.shape, rings: Vec::new(), off: HashMap::new() };
         live.advance(&words_of(recording.began), &mut rings)?;
         let whole = (live.writer().length(), 0);
-        Ok(Self::Perfetto(Box::new(PerfettoFile { live, defined: 0, told: Told::default(), whole })))
+        Ok(Self::Perfetto(Box::new(PerfettoFile {
+            live,
+            defined: 0,
+            written_stacks: WrittenStacks::default(),
+            whole,
+        })))
     }
 }
 
@@ -197,7 +202,7 @@ impl Output {
     pub(super) fn reading(&mut self, recording: &Recording) -> io::Result<()> {
         match &mut self.form {
             Form::Native(file, _) if !file.is_closed() => {
-                file.tell_stacks(recording)?;
+                file.write_stacks(recording)?;
                 file.reading(ClockReading::now(recording.clock))
             }
             _ => Ok(()),
@@ -227,7 +232,7 @@ impl PerfettoFile {
         let later = recording.later(self.defined);
         later.iter().for_each(|definitions| self.live.define(definitions));
         self.defined += later.len();
-        recording.new_stacks(&mut self.told).iter().for_each(|stacks| self.live.add_stacks(stacks));
+        recording.new_stacks(&mut self.written_stacks).iter().for_each(|stacks| self.live.add_stacks(stacks));
         let mut rings = DrainedRings::of(recording);
         if is_last {
             rings.off = recording.last_off().into_iter().collect();

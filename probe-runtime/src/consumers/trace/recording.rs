@@ -14,7 +14,7 @@ use super::off_times::OffTimes;
 use super::payload;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use super::ring_file::RingFile;
-use super::stacks::{Stacks, Told, has_stack};
+use super::stacks::{Stacks, WrittenStacks, has_stack};
 use crate::engine::clock::Clock;
 use crate::engine::control::{ProbeSet, SuppressedHits};
 use crate::engine::dispatch::{Event, Recorder};
@@ -259,8 +259,8 @@ impl Recording {
     }
 
     /// Returns the content of a block of the stacks that a file lacks.
-    pub(super) fn new_stacks(&self, told: &mut Told) -> Option<Vec<u8>> {
-        self.stacks.as_ref()?.news(told)
+    pub(super) fn new_stacks(&self, written: &mut WrittenStacks) -> Option<Vec<u8>> {
+        self.stacks.as_ref()?.unwritten(written)
     }
 
     /// Returns the times off the processor after the last hits: for each ring its number, and the

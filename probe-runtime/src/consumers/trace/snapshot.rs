@@ -78,7 +78,7 @@ pub(super) fn end<W: Write>(
 ) -> io::Result<()> {
     // Read after the rings, so that all hits that were copied have their definitions and stacks.
     file.define(&recording.later(file.defined()))?;
-    file.tell_stacks(recording)?;
+    file.write_stacks(recording)?;
     off.iter().try_for_each(|(ring, words)| file.words(block::OFF, *ring, words))?;
     file.words(block::UNSEEN, 0, &recording.unseen())?;
     file.reading(ClockReading::now(recording.clock))

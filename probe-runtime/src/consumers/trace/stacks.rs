@@ -60,7 +60,7 @@ pub(super) struct Stacks {
 
 /// The stacks that a file has.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct WrittenStacks {
     names: HashMap<u64, String>,
     /// The hashes of stacks' names, by their numbers.
     stacks: HashMap<u64, u64>,
@@ -111,39 +111,39 @@ impl Stacks {
     }
 
     /// Returns the content of a block of those stacks that a file lacks, or has with other names.
-    pub(super) fn news(&self, told: &mut Told) -> Option<Vec<u8>> {
+    pub(super) fn unwritten(&self, written: &mut WrittenStacks) -> Option<Vec<u8>> {
         self.callers.look();
         let list = self.callers.list_number();
-        let has_objects = mem::replace(&mut told.list, list) != list;
+        let has_objects = mem::replace(&mut written.list, list) != list;
         let mut tables: Vec<_> = self.memory.iter().map(|local| local.parts()).collect();
         tables.retain(|table| {
             let used = Callers::used(table);
-            told.used.insert(table.as_ptr().addr(), used).unwrap_or(0) != used || has_objects
+            written.used.insert(table.as_ptr().addr(), used).unwrap_or(0) != used || has_objects
         });
         if tables.is_empty() {
             return None;
         }
         let stacks = Callers::stacks(tables.into_iter());
         let mut new: Vec<_> = stacks.values().flatten().copied().collect();
-        new.retain(|call| Ending::of(*call).is_none() && !told.names.contains_key(call));
+        new.retain(|call| Ending::of(*call).is_none() && !written.names.contains_key(call));
         new.sort_unstable();
         new.dedup();
         if has_objects {
-            let known = told.names.iter_mut();
+            let known = written.names.iter_mut();
             known.for_each(|(call, name)| {
                 if let Some(other) = self.callers.name_of_several(*call) {
                     *name = other;
                 }
             });
         }
-        told.names.extend(self.callers.names_now(&new));
-        let untold = stacks.into_iter().filter(|(number, calls)| {
+        written.names.extend(self.callers.names_now(&new));
+        let missing = stacks.into_iter().filter(|(number, calls)| {
             let mut hasher = DefaultHasher::new();
-            calls.iter().for_each(|call| told.names.get(call).hash(&mut hasher));
-            told.stacks.insert(*number, hasher.finish()) != Some(hasher.finish())
+            calls.iter().for_each(|call| written.names.get(call).hash(&mut hasher));
+            written.stacks.insert(*number, hasher.finish()) != Some(hasher.finish())
         });
-        let untold: BTreeMap<_, _> = untold.collect();
-        (!untold.is_empty()).then(|| encode(&untold, &told.names))
+        let missing: BTreeMap<_, _> = missing.collect();
+        (!missing.is_empty()).then(|| encode(&missing, &written.names))
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct PolledWaits {
     taken: AtomicU64,
     /// Numbers of waits that had no room, and of those that the thread knows of.
     lost: AtomicU64,
-    told: AtomicU64,
+    lost_passed_on: AtomicU64,
     queue: [(Place, LostBefore); ROOM],
 }
 
@@ -138,7 +138,7 @@ impl PolledWaits {
         }
         // Later looks can't add to these.
         self.begin_taken.store(last, Relaxed);
-        self.told.store(until.lost, Relaxed);
+        self.lost_passed_on.store(until.lost, Relaxed);
         self.taken.store(until.put, Release);
     }
 
@@ -146,9 +146,9 @@ impl PolledWaits {
     /// one that the thread has taken now.
     fn look_at_queue(&self, until: Until, each: &mut impl FnMut(u64, Found)) -> u64 {
         let mut last = self.begin_taken.load(Relaxed);
-        let mut told = self.told.load(Relaxed);
+        let mut passed_on = self.lost_passed_on.load(Relaxed);
         let mut tell = |lost, each: &mut dyn FnMut(u64, Found)| {
-            if std::mem::replace(&mut told, lost) != lost {
+            if std::mem::replace(&mut passed_on, lost) != lost {
                 each(self.owner.load(Relaxed), Found::Lost);
             }
         };
